@@ -37,19 +37,22 @@ class GrowingText {
 
   void Add(int32_t token) { tokens_.push_back(token); }
 
-  std::vector<float> Next(Executor& executor) {
+  // Valid until the next call.
+  std::span<const float> Next(Executor& executor) {
     const auto count = static_cast<int64_t>(tokens_.size());
     if (!model_.CanStep()) {
-      const std::vector<float> logits = model_.Logits(Last(std::min(count, context_)), executor);
-      return {logits.end() - std::ssize(model_.config().characters), logits.end()};
+      logits_ = model_.Logits(Last(std::min(count, context_)), executor);
+      return std::span(logits_).last(model_.config().characters.size());
     }
     int64_t unread = count - read_;
-    if (caches_.front().length() + unread > context_) {
+    if (caches_.length() + unread > context_) {
       caches_ = model_.NewCaches();
       unread = std::min(count, read_ == 0 ? context_ : std::max<int64_t>(1, context_ * 3 / 4));
     }
     read_ = count;
-    return model_.Step(Last(unread), caches_, executor);
+    logits_.resize(model_.config().characters.size());
+    model_.Step(Last(unread), caches_, logits_, workspace_, executor);
+    return logits_;
   }
 
  private:
@@ -59,10 +62,12 @@ class GrowingText {
   std::vector<int32_t> tokens_;
   int64_t context_, read_ = 0;  // tokens in the caches end at token read_
   CharacterModel::Caches caches_;
+  std::vector<float> logits_;
+  ModelWorkspace workspace_;
 };
 
 // Else the first character would be taken, as the likeliest, whatever it is.
-void RequireFiniteLogits(const std::vector<float>& logits, int64_t character) {
+void RequireFiniteLogits(std::span<const float> logits, int64_t character) {
   if (std::ranges::all_of(logits, [](float logit) { return std::isfinite(logit); })) return;
   throw Error("model: its logits for character " + std::to_string(character) +
               " of the continuation are not all finite; its weights are damaged, or its training left the finite numbers");
@@ -76,6 +81,7 @@ CharacterModel::CharacterModel(const std::string& folder)
   const std::string path = folder + "/model.safetensors";
   try {
     encoder_ = MakeEncoder(EncoderOf(config_));
+    keeps_states_ = !encoder_->NewCaches().states.empty();
     if (!config_.tied) head_.emplace(config_.width, static_cast<int64_t>(config_.characters.size()), /*bias=*/false);
     LoadWeights(parameters(), path);
     if (config_.tied) tied_ = PackedMatrix(embedding_.weight());
@@ -103,50 +109,61 @@ bool CharacterModel::CanStep() const { return encoder_->CanStep(); }
 
 CharacterModel::Caches CharacterModel::NewCaches() const { return encoder_->NewCaches(); }
 
-std::vector<float> CharacterModel::Hidden(std::span<const int32_t> tokens, Caches* caches, Executor& executor) const {
+View<const float, 2> CharacterModel::Hidden(std::span<const int32_t> tokens, Caches* caches, ModelWorkspace& workspace,
+                                            Executor& executor) const {
   const auto steps = static_cast<int64_t>(tokens.size());
   if (steps == 0) throw InvalidArgument("tokens: at least one is expected");
   if (caches != nullptr && !CanStep())
     throw InvalidArgument("caches: the encoder " + config_.encoder + " cannot go on from a cache; Logits reads a whole text");
-  if (caches != nullptr && std::ssize(*caches) != config_.layers) {
-    throw InvalidArgument("caches: expected one for each of " + std::to_string(config_.layers) + " layers, got " +
-                          std::to_string(caches->size()));
+  const int64_t states = keeps_states_ ? config_.layers : 0, keys = config_.layers - states;
+  if (caches != nullptr && (std::ssize(caches->keys) != keys || std::ssize(caches->states) != states)) {
+    throw InvalidArgument("caches: expected those of " + std::to_string(config_.layers) + " layers of " + config_.encoder +
+                          ", as NewCaches makes them");
   }
-  const int64_t offset = caches != nullptr ? caches->front().length() : 0;
-  std::vector<float> numbers(static_cast<std::size_t>(steps * config_.width));
-  const auto rows = View<float, 2>::Contiguous(numbers.data(), {steps, config_.width});
+  const int64_t offset = caches != nullptr ? caches->length() : 0;
+  const View<float, 2> rows = workspace.TakeRows(steps, config_.width);
   embedding_.Forward(View<const int32_t, 1>::Contiguous(tokens.data(), {steps}), InputScale(config_), rows);
-  ModelWorkspace workspace;
   try {
-    encoder_->Forward(View<float, 3>::Contiguous(numbers.data(), {1, steps, config_.width}),
+    encoder_->Forward(View<float, 3>::Contiguous(rows.data, {1, steps, config_.width}),
                       EncoderCall{.workspace = workspace, .executor = executor, .caches = caches});
   } catch (...) {
-    if (caches != nullptr) {
-      for (KeyValueCache<float>& cache : *caches) cache.Truncate(std::min(cache.length(), offset));
-    }
+    if (caches != nullptr) caches->Truncate(offset);
     throw;
   }
-  return numbers;
+  return rows;
 }
 
-std::vector<float> CharacterModel::LogitsOf(View<const float, 2> hidden, Executor& executor) const {
-  const auto symbols = static_cast<int64_t>(config_.characters.size());
-  std::vector<float> logits(static_cast<std::size_t>(hidden.extent[0] * symbols));
-  const auto rows = View<float, 2>::Contiguous(logits.data(), {hidden.extent[0], symbols});
-  head_ ? head_->Forward(hidden, rows, executor) : tied_.Multiply(hidden, {}, rows, executor);
-  return logits;
+void CharacterModel::LogitsOf(View<const float, 2> hidden, View<float, 2> logits, Executor& executor) const {
+  head_ ? head_->Forward(hidden, logits, executor) : tied_.Multiply(hidden, {}, logits, executor);
+}
+
+void CharacterModel::Step(std::span<const int32_t> tokens, Caches& caches, std::span<float> logits, ModelWorkspace& workspace,
+                          Executor& executor) const {
+  if (logits.size() != config_.characters.size()) {
+    throw InvalidArgument("logits: expected room for " + std::to_string(config_.characters.size()) + " characters, got " +
+                          std::to_string(logits.size()));
+  }
+  const ModelWorkspace::Frame frame(workspace);
+  const View<const float, 2> hidden = Hidden(tokens, &caches, workspace, executor);
+  LogitsOf(View<const float, 2>::Contiguous(&hidden(hidden.extent[0] - 1, 0), {1, config_.width}),
+           View<float, 2>::Contiguous(logits.data(), {1, std::ssize(logits)}), executor);
 }
 
 std::vector<float> CharacterModel::Step(std::span<const int32_t> tokens, Caches& caches, Executor& executor) const {
-  const std::vector<float> hidden = Hidden(tokens, &caches, executor);
-  const float* last = hidden.data() + static_cast<int64_t>(hidden.size()) - config_.width;
-  return LogitsOf(View<const float, 2>::Contiguous(last, {1, config_.width}), executor);
+  std::vector<float> logits(config_.characters.size());
+  ModelWorkspace workspace;
+  Step(tokens, caches, logits, workspace, executor);
+  return logits;
 }
 
 std::vector<float> CharacterModel::Logits(std::span<const int32_t> tokens, Executor& executor) const {
-  const std::vector<float> hidden = Hidden(tokens, nullptr, executor);
-  return LogitsOf(View<const float, 2>::Contiguous(hidden.data(), {static_cast<int64_t>(tokens.size()), config_.width}),
-                  executor);
+  ModelWorkspace workspace;
+  const ModelWorkspace::Frame frame(workspace);
+  const View<const float, 2> hidden = Hidden(tokens, nullptr, workspace, executor);
+  const auto symbols = static_cast<int64_t>(config_.characters.size());
+  std::vector<float> logits(static_cast<std::size_t>(hidden.extent[0] * symbols));
+  LogitsOf(hidden, View<float, 2>::Contiguous(logits.data(), {hidden.extent[0], symbols}), executor);
+  return logits;
 }
 
 std::string CharacterModel::Continue(std::string_view prompt, int64_t characters, Executor& executor,
@@ -154,7 +171,7 @@ std::string CharacterModel::Continue(std::string_view prompt, int64_t characters
   GrowingText text(*this, EncodePrompt(config_.characters, prompt, characters));
   std::string continuation;
   for (int64_t i = 0; i < characters; ++i) {
-    const std::vector<float> logits = text.Next(executor);
+    const std::span<const float> logits = text.Next(executor);
     RequireFiniteLogits(logits, i);
     const auto token = static_cast<int32_t>(std::max_element(logits.begin(), logits.end()) - logits.begin());
     text.Add(token);
@@ -167,7 +184,8 @@ std::string CharacterModel::Continue(std::string_view prompt, int64_t characters
 
 std::vector<double> CharacterModel::Next(std::span<const int32_t> tokens, Executor& executor) const {
   if (tokens.empty()) throw InvalidArgument("tokens: at least one is expected");
-  const std::vector<float> logits = GrowingText(*this, {tokens.begin(), tokens.end()}).Next(executor);
+  GrowingText text(*this, {tokens.begin(), tokens.end()});
+  const std::span<const float> logits = text.Next(executor);
   RequireFiniteLogits(logits, 0);
   const double largest = *std::ranges::max_element(logits);
   std::vector<double> probabilities;

@@ -23,8 +23,9 @@ struct GenerateOptions {
 
 // The continuation of `prompt`, which must hold at least one character that the model knows. Each character is drawn from the
 // model's distribution given the last characters, at most `context` of them. Causal attention keeps the keys and values of
-// those characters, so that a further one costs one step; when `context` are full, it begins anew from the last three quarters,
-// because what it kept depends on the characters that leave. The other encoders read the last `context` again for each.
+// those characters, and encoders in linear time a state, so that a further one costs one step; when `context` are full, they
+// begin anew from the last three quarters, because what they kept depends on the characters that leave. The other encoders read
+// the last `context` again for each.
 // on_character hears each character as it is drawn. Throws InvalidArgument for a model of the masked objective, and
 // Interruption on Ctrl-C.
 std::u32string Generate(LanguageModel& model, const Text& prompt, const GenerateOptions& options,

@@ -30,6 +30,19 @@ CacheMemory MemoryFor(const at::Tensor& key, const at::Tensor& value, int64_t ca
   return {room(key.size(3)), room(value.size(3))};
 }
 
+void CheckRows(const at::Tensor& rows, int64_t batch) {
+  if (!rows.defined() || rows.dim() != 1 || rows.scalar_type() != at::kLong) {
+    throw InvalidArgument(
+        "KeyValueCache: rows: expected int64 of shape [batch], got " +
+        (rows.defined() ? std::string(at::toString(rows.scalar_type())) + " " + ShapeText(rows) : "an undefined tensor"));
+  }
+  CheckDense("KeyValueCache: rows", rows);
+  if (rows.numel() > 0 && (rows.min().item<int64_t>() < 0 || rows.max().item<int64_t>() >= batch)) {
+    throw InvalidArgument("KeyValueCache: rows: expected batch rows below " + std::to_string(batch) + ", got " +
+                          std::to_string(rows.min().item<int64_t>()) + ".." + std::to_string(rows.max().item<int64_t>()));
+  }
+}
+
 }  // namespace
 
 // What a scheme computed of its parameters.
@@ -154,17 +167,7 @@ void KeyValueCache::truncate(int64_t length) {
 }
 
 void KeyValueCache::reorder(const at::Tensor& rows) {
-  if (!rows.defined() || rows.dim() != 1 || rows.scalar_type() != at::kLong) {
-    throw InvalidArgument(
-        "KeyValueCache: rows: expected int64 of shape [batch], got " +
-        (rows.defined() ? std::string(at::toString(rows.scalar_type())) + " " + ShapeText(rows) : "an undefined tensor"));
-  }
-  CheckDense("KeyValueCache: rows", rows);
-  const int64_t batch = keys_.defined() ? keys_.size(0) : 0;
-  if (rows.numel() > 0 && (rows.min().item<int64_t>() < 0 || rows.max().item<int64_t>() >= batch)) {
-    throw InvalidArgument("KeyValueCache: rows: expected batch rows below " + std::to_string(batch) + ", got " +
-                          std::to_string(rows.min().item<int64_t>()) + ".." + std::to_string(rows.max().item<int64_t>()));
-  }
+  CheckRows(rows, keys_.defined() ? keys_.size(0) : 0);
   if (!keys_.defined()) return;
   const at::NoGradGuard no_grad;
   keys_ = keys_.index_select(0, rows);
@@ -174,5 +177,32 @@ void KeyValueCache::reorder(const at::Tensor& rows) {
 
 at::Tensor KeyValueCache::keys() const { return keys_.defined() ? keys_.narrow(2, 0, length_) : keys_; }
 at::Tensor KeyValueCache::values() const { return values_.defined() ? values_.narrow(2, 0, length_) : values_; }
+
+int64_t LayerCaches::length() const { return layers_.empty() ? 0 : std::max(layers_.front().length(), states_.front().length); }
+
+void LayerCaches::truncate(int64_t length) {
+  for (const LinearState& state : states_) {
+    if (state.length == 0 || length == 0 || length == state.length) continue;
+    throw InvalidArgument("LayerCaches: length: expected 0 or " + std::to_string(state.length) +
+                          ", because states hold no earlier tokens, got " + std::to_string(length));
+  }
+  for (std::size_t layer = 0; layer < layers_.size(); ++layer) {
+    if (states_[layer].length == 0) layers_[layer].truncate(length);
+    if (length == 0) states_[layer] = {};
+  }
+}
+
+void LayerCaches::reorder(const at::Tensor& rows) {
+  for (std::size_t layer = 0; layer < layers_.size(); ++layer) {
+    LinearState& own = states_[layer];
+    if (!own.state.defined()) {
+      layers_[layer].reorder(rows);
+      continue;
+    }
+    CheckRows(rows, own.state.size(0));
+    own.state = own.state.index_select(0, rows);
+    if (own.inputs.defined()) own.inputs = own.inputs.index_select(0, rows);
+  }
+}
 
 }  // namespace heed::nn

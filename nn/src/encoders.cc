@@ -85,7 +85,8 @@ const NamedEncoder& EncoderNamed(const std::string& name) {
 }  // namespace
 
 torch::Tensor SequenceEncoder::step(const torch::Tensor&, LayerCaches&) {
-  throw InvalidArgument("step: this encoder cannot go on from a cache; only causal attention without recurrence can");
+  throw InvalidArgument(
+      "step: this encoder cannot go on from a cache; only causal attention without recurrence and encoders in linear time can");
 }
 
 AttentionEncoderImpl::AttentionEncoderImpl(EncoderOptions options_) : options(std::move(options_)) {

@@ -2,6 +2,8 @@
 
 #include <cmath>
 #include <limits>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include <ATen/ATen.h>
@@ -9,6 +11,7 @@
 
 #include "heed/error.h"
 #include "heed/nn/linear_attention.h"
+#include "refuse.h"
 #include "residual_layers.h"
 
 namespace heed::nn {
@@ -37,6 +40,33 @@ at::Tensor ByHead(const at::Tensor& columns, int64_t heads) { return columns.unf
 // X may have more bits than the weight.
 at::Tensor RootMeanSquare(const at::Tensor& X, const at::Tensor& weight) {
   return at::rms_norm(X, weight.sizes(), weight.to(X.scalar_type()), kEpsilon);
+}
+
+std::pair<at::Tensor, at::Tensor> Both(LinearAttentionResult result) {
+  return {std::move(result.output), std::move(result.final_state)};
+}
+
+// That its tensors, where there are any, are those of a layer for steps like these.
+void CheckState(const LinearState& state, const LinearMixerImpl& layer, const Columns& columns, const at::Tensor& projected) {
+  const bool linear = layer.kind == "linear", shared = layer.kind == "mamba2";
+  const auto check = [&](const char* name, const at::Tensor& kept, const std::vector<int64_t>& shape) {
+    if (kept.defined() && (kept.sizes() != at::IntArrayRef(shape) || kept.scalar_type() != projected.scalar_type()))
+      Refuse("LinearMixer: ", name, ": expected ", projected.scalar_type(), " ", at::IntArrayRef(shape), ", got ",
+             kept.scalar_type(), " ", kept.sizes());
+  };
+  const int64_t batch = projected.size(0);
+  check("state", state.state,
+        {batch, layer.heads, shared ? columns.key : columns.key / layer.heads, columns.value / layer.heads + (linear ? 1 : 0)});
+  check("state: inputs", state.inputs, {batch, kTaps - 1, columns.value + 2 * columns.key});
+}
+
+// The call begins with a state. A head's that is not finite would be refused as an argument; the values carry it on.
+void GoOn(const at::Tensor& state, at::Tensor& value, LinearAttentionOptions& options) {
+  options.initial_state = state;
+  if (!state.defined() || std::isfinite(state.sum().item<double>())) return;
+  const at::Tensor lost = state.isfinite().flatten(2).all(2).logical_not().view({state.size(0), state.size(1), 1, 1});
+  options.initial_state = state.masked_fill(lost, 0);
+  value = value.masked_fill(lost, std::numeric_limits<double>::quiet_NaN());
 }
 
 at::Tensor OfLengthOne(const at::Tensor& X) { return X * (X.square().sum(-1, /*keepdim=*/true) + kShortest).rsqrt(); }
@@ -74,8 +104,10 @@ void LinearMixerImpl::reset() {
 }
 
 // Four products, which no step needs padding for; PyTorch's convolution takes no fewer steps than taps.
-at::Tensor LinearMixerImpl::Convolved(const at::Tensor& columns) const {
-  const at::Tensor padded = at::constant_pad_nd(columns, {0, 0, kTaps - 1, 0});
+at::Tensor LinearMixerImpl::Convolved(const at::Tensor& columns, at::Tensor* inputs) const {
+  const at::Tensor padded =
+      inputs && inputs->defined() ? at::cat({*inputs, columns}, 1) : at::constant_pad_nd(columns, {0, 0, kTaps - 1, 0});
+  if (inputs) *inputs = padded.narrow(1, columns.size(1), kTaps - 1).clone();
   at::Tensor sum = conv_bias;
   for (int64_t tap = 0; tap < kTaps; ++tap) {
     const at::Tensor product = padded.narrow(1, tap, columns.size(1)) * conv_weight.select(1, tap);
@@ -84,15 +116,18 @@ at::Tensor LinearMixerImpl::Convolved(const at::Tensor& columns) const {
   return at::silu(sum);
 }
 
-torch::Tensor LinearMixerImpl::forward(const torch::Tensor& X) {
+torch::Tensor LinearMixerImpl::forward(const torch::Tensor& X, LinearState* state) {
   CheckInput("LinearMixer", X, input_size);
   const Columns columns = ColumnsOf(kind, hidden_size, heads);
   at::Tensor projected = in_proj(X);
   const at::ScalarType type = projected.scalar_type();
   // The squares of a root mean square leave what float16 holds, and sums over many steps need more digits than 16 bits have.
   if (type == at::kHalf || type == at::kBFloat16) projected = projected.to(at::kFloat);
+  LinearState now = state ? *state : LinearState();
+  if (state) CheckState(now, *this, columns, projected);
   const auto parts = projected.split_with_sizes({columns.gate, columns.value + 2 * columns.key, columns.numbers}, 2);
-  const at::Tensor gate = at::silu(parts[0]), mixed = columns.numbers > 0 ? Convolved(parts[1]) : parts[1];
+  const at::Tensor gate = at::silu(parts[0]),
+                   mixed = columns.numbers > 0 ? Convolved(parts[1], state ? &now.inputs : nullptr) : parts[1];
   const auto by_kind = mixed.split_with_sizes({columns.value, columns.key, columns.key}, 2);
   const bool shared = kind == "mamba2";
   at::Tensor value = ByHead(by_kind[0], heads), key = ByHead(by_kind[1], shared ? 1 : heads),
@@ -114,28 +149,49 @@ torch::Tensor LinearMixerImpl::forward(const torch::Tensor& X) {
     options.decay = decay.masked_fill(lost, 0);
     value = value.masked_fill(lost.unsqueeze(3), std::numeric_limits<double>::quiet_NaN());
   }
+  GoOn(now.state, value, options);
   at::Tensor Y;
   if (kind == "linear") {
     options.normalise = true;
-    Y = linear_attention(at::elu(query) + 1, at::elu(key) + 1, value, options).output;
+    std::tie(Y, now.state) = Both(linear_attention(at::elu(query) + 1, at::elu(key) + 1, value, options));
   } else if (kind == "retention") {
-    if (rotary_) query = rotary_->rotate_query(query, TokenPositions(0)), key = rotary_->rotate_key(key, TokenPositions(0));
+    const TokenPositions places(now.length);
+    if (rotary_) query = rotary_->rotate_query(query, places), key = rotary_->rotate_key(key, places);
     const at::Tensor power = at::arange(heads, at::kDouble) + 5;
     options.decay = at::log1p(-at::exp2(-power)).to(query.scalar_type()).view({1, heads, 1});
-    Y = linear_attention(query, key * scale, value, options).output;
+    std::tie(Y, now.state) = Both(linear_attention(query, key * scale, value, options));
   } else if (kind == "mamba2") {
     const std::vector<int64_t> shape{X.size(0), heads, X.size(1), columns.key};
-    Y = linear_attention(query.expand(shape), key.expand(shape), value * dt.unsqueeze(3), options).output;
+    std::tie(Y, now.state) = Both(linear_attention(query.expand(shape), key.expand(shape), value * dt.unsqueeze(3), options));
     Y = Y + D.view({heads, 1, 1}) * value;
   } else {
-    Y = gated_delta_rule(OfLengthOne(query) * scale, OfLengthOne(key), value, beta, options).output;
+    std::tie(Y, now.state) = Both(gated_delta_rule(OfLengthOne(query) * scale, OfLengthOne(key), value, beta, options));
   }
   Y = Y.transpose(1, 2);
   if (shared)
     Y = RootMeanSquare(Y.flatten(2) * gate, norm_weight);
   else
     Y = columns.gate > 0 ? RootMeanSquare(Y, norm_weight).flatten(2) * gate : Y.flatten(2);
-  return out_proj(Y.to(type));
+  Y = out_proj(Y.to(type));
+  if (!state) return Y;
+  if (now.state.requires_grad() || (now.inputs.defined() && now.inputs.requires_grad()))
+    throw InvalidArgument(
+        "LinearMixer: state: a gradient would be recorded, which it cannot pass on; decode where none is recorded "
+        "(torch.no_grad(), torch::NoGradGuard), or train without a state");
+  now.length += X.size(1);
+  *state = std::move(now);
+  return Y;
+}
+
+torch::Tensor LinearEncoderImpl::step(const torch::Tensor& X, LayerCaches& caches) {
+  if (!CanStep()) return SequenceEncoder::step(X, caches);
+  CheckInput("LinearEncoder", X, options.width());
+  CheckCaches("LinearEncoder", caches, readers.size(), /*states=*/true);
+  std::vector<LinearState> states;  // those of the caches once all layers have read
+  for (std::size_t l = 0; l < readers.size(); ++l) states.push_back(caches.state(l));
+  const at::Tensor Y = Layers(X, [&](std::size_t l, const at::Tensor& given) { return readers[l](given, &states[l]); });
+  for (std::size_t l = 0; l < readers.size(); ++l) caches.state(l) = std::move(states[l]);
+  return Y;
 }
 
 }  // namespace heed::nn

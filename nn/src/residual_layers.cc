@@ -42,11 +42,15 @@ int64_t WidthOfAWay(const char* encoder, const EncoderOptions& options) {
   return options.width() / 2;
 }
 
-void CheckCaches(const char* encoder, const LayerCaches& caches, std::size_t layers) {
+void CheckCaches(const char* encoder, LayerCaches& caches, std::size_t layers, bool states) {
   if (caches.size() != layers) {
     throw InvalidArgument(std::string(encoder) + ": caches: expected one for each of " + std::to_string(layers) +
                           " layers, got " + std::to_string(caches.size()));
   }
+  if (layers > 0 && caches.length() != (states ? caches.state(0).length : caches[0].length()))
+    throw InvalidArgument(std::string(encoder) + ": caches: they hold " +
+                          (states ? "keys and values" : "states of an encoder in linear time") +
+                          ", not what this encoder keeps");
 }
 
 at::Tensor Padding(const at::Tensor& lengths, int64_t steps) {

@@ -18,7 +18,8 @@ void CheckOptions(const char* encoder, const EncoderOptions& options);
 void CheckInput(const char* encoder, const at::Tensor& X, int64_t width);
 // What a layer that reads in turns has of the width: all where it is causal, half where another half reads from the end.
 int64_t WidthOfAWay(const char* encoder, const EncoderOptions& options);
-void CheckCaches(const char* encoder, const LayerCaches& caches, std::size_t layers);
+// states: whether the encoder keeps states, else keys and values.
+void CheckCaches(const char* encoder, LayerCaches& caches, std::size_t layers, bool states = false);
 
 // Which steps are padding, [batch, steps, 1]; undefined without lengths.
 at::Tensor Padding(const at::Tensor& lengths, int64_t steps);

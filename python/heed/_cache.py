@@ -343,15 +343,21 @@ class KeyValueCache:
 
         rows: integers [n] within 0..batch-1, a tensor or a list; ValueError for others. The rows are copied.
         """
-        rows = integers("rows", rows if isinstance(rows, torch.Tensor) or len(rows) > 0 else torch.empty(0, dtype=torch.int64))
-        if rows.dim() != 1 or (rows.numel() > 0 and not 0 <= rows.min() <= rows.max() < self.batch):
-            raise ValueError(f"rows: expected batch rows in 0..{self.batch - 1}, got {rows.tolist()}")
+        rows = batch_rows(rows, self.batch)
         self._keys, self._values = self._keys[rows], self._values[rows]
         if self._places is not None and self._places.shape[0] > 1:
             self._places = self._places[rows]
         if self._lengths is not None:
             self._lengths = self._lengths[rows]
             self.length = int(self._lengths.max()) if self.batch > 0 else 0
+
+
+def batch_rows(rows: torch.Tensor | Sequence[int], batch: int) -> torch.Tensor:
+    """Which of so many rows become the new ones, int64 [n]; ValueError for others."""
+    rows = integers("rows", rows if isinstance(rows, torch.Tensor) or len(rows) > 0 else torch.empty(0, dtype=torch.int64))
+    if rows.dim() != 1 or (rows.numel() > 0 and not 0 <= rows.min() <= rows.max() < batch):
+        raise ValueError(f"rows: expected batch rows in 0..{batch - 1}, got {rows.tolist()}")
+    return rows
 
 
 def _known(positions: Positions | DLPackArray | None) -> Positions | None:

@@ -3,7 +3,10 @@
 #include "heed/character_model.h"
 
 #include <algorithm>
+#include <cmath>
 #include <fstream>
+#include <functional>
+#include <limits>
 #include <random>
 #include <string>
 #include <vector>
@@ -13,28 +16,23 @@
 
 #include "heed/error.h"
 #include "stored_tensors.h"
+#include "tests/counted_allocations.h"
 #include "tests/folder_fixture.h"
 
 namespace heed {
 namespace {
 
 constexpr int64_t kWidth = 8, kContext = 10, kDistance = 20, kHidden = 12;
+constexpr const char* kInLinearTime[] = {"linear", "retention", "mamba2", "gated-delta"};
 
 class CharacterModelTest : public ScratchFolderTest {
  protected:
   // A model of two layers whose weights are random and the same every time.
-  void Write(const std::string& position, bool tied = false) {
-    const nlohmann::json model = {{"encoder", "attention"},
-                                  {"position", position},
-                                  {"objective", "causal"},
-                                  {"layers", 2},
-                                  {"heads", 2},
-                                  {"width", kWidth},
-                                  {"context", kContext},
-                                  {"ffn_width", kHidden},
-                                  {"max_distance", kDistance},
-                                  {"bias", true},
-                                  {"tied", tied}};
+  void Write(const std::string& position, bool tied = false, const std::string& encoder = "attention") {
+    const nlohmann::json model = {{"encoder", encoder},  {"position", position}, {"objective", "causal"},
+                                  {"layers", 2},         {"heads", 2},           {"width", kWidth},
+                                  {"context", kContext}, {"ffn_width", kHidden}, {"max_distance", kDistance},
+                                  {"bias", true},        {"tied", tied}};
     std::ofstream(At("config.json")) << nlohmann::json{{"format", 1}, {"model", model}, {"vocabulary", "abcé"}};
     std::map<std::string, Stored> tensors;
     std::mt19937 generator(5);
@@ -46,9 +44,17 @@ class CharacterModelTest : public ScratchFolderTest {
       tensors[name] = {"F32", shape, Bytes(numbers)};
     };
     add("embedding.weight", {4, kWidth});
+    if (far_embedding_) {
+      std::vector<float> numbers(4 * kWidth, 1.0f);
+      for (int64_t i = 0; i < 2 * kWidth; ++i) numbers[i] = static_cast<float>(i % 5) - 2;
+      numbers[2 * kWidth] = std::numeric_limits<float>::quiet_NaN();
+      tensors["embedding.weight"].bytes = Bytes(numbers);
+    }
     if (!tied) add("head.weight", {4, kWidth});
     if (position == "learned") add("encoder.learned.weight", {kContext, kWidth});
+    if (encoder != "attention") AddReaders(encoder, add);
     for (const std::string block : {"encoder.block0.", "encoder.block1."}) {
+      if (encoder != "attention") break;
       for (const char* layer : {"W_q", "W_k", "W_v", "W_o"}) {
         add(block + "attention." + layer + ".weight", {kWidth, kWidth});
         add(block + "attention." + layer + ".bias", {kWidth});
@@ -79,9 +85,43 @@ class CharacterModelTest : public ScratchFolderTest {
     add("encoder.final_norm.bias", {kWidth});
     WriteTensors(At("model.safetensors"), tensors);
   }
+  // Two layers in linear time with two heads.
+  static void AddReaders(const std::string& encoder,
+                         const std::function<void(const std::string&, const std::vector<int64_t>&)>& add) {
+    const bool mamba = encoder == "mamba2", convolves = mamba || encoder == "gated-delta", linear = encoder == "linear";
+    const int64_t value = mamba ? 2 * kWidth : kWidth, mixed = value + 2 * kWidth;
+    const int64_t columns = mixed + (linear ? 0 : value) + (convolves ? (mamba ? 2 : 4) : 0);
+    for (const std::string layer : {"0", "1"}) {
+      const std::string reader = "encoder.reader" + layer + ".", ffn = "encoder.ffn" + layer + ".";
+      add(reader + "in_proj.weight", {columns, kWidth}), add(reader + "in_proj.bias", {columns});
+      add(reader + "out_proj.weight", {kWidth, value}), add(reader + "out_proj.bias", {kWidth});
+      if (!linear) add(reader + "norm_weight", {mamba ? value : kWidth / 2});
+      if (mamba) add(reader + "D", {2});
+      if (convolves) {
+        add(reader + "conv_weight", {mixed, 4}), add(reader + "conv_bias", {mixed});
+        add(reader + "A_log", {2}), add(reader + "dt_bias", {2});
+      }
+      add("encoder.norm" + layer + ".weight", {kWidth}), add("encoder.norm" + layer + ".bias", {kWidth});
+      add("encoder.ffn_norm" + layer + ".weight", {kWidth}), add("encoder.ffn_norm" + layer + ".bias", {kWidth});
+      add(ffn + "dense1.weight", {kHidden, kWidth}), add(ffn + "dense1.bias", {kHidden});
+      add(ffn + "dense2.weight", {kWidth, kHidden}), add(ffn + "dense2.bias", {kWidth});
+    }
+  }
   CharacterModel Open() const { return CharacterModel(folder().string()); }
+  CharacterModel OpenInLinearTime(const std::string& encoder) {
+    Write("none", /*tied=*/false, encoder);
+    return Open();
+  }
+  // So many characters without a period.
+  static std::string Text(int64_t characters) {
+    std::mt19937 generator(7);
+    std::string text;
+    for (int64_t i = 0; i < characters; ++i) text += "abc"[generator() % 3];
+    return text;
+  }
   SerialExecutor serial_;
   float far_bias_ = 0.0f;
+  bool far_embedding_ = false;  // of the third character
 };
 
 TEST_F(CharacterModelTest, StepsAreTheWholePass) {
@@ -101,6 +141,109 @@ TEST_F(CharacterModelTest, StepsAreTheWholePass) {
         }
       }
     }
+  }
+}
+
+// Beyond the chunks of 64 steps, in which a whole pass is cut.
+TEST_F(CharacterModelTest, StepsOfStatesAreTheWholePass) {
+  for (const char* encoder : kInLinearTime) {
+    const CharacterModel model = OpenInLinearTime(encoder);
+    ASSERT_TRUE(model.CanStep());
+    const std::vector<int32_t> tokens = model.Encode(Text(150));
+    const std::vector<float> whole = model.Logits(tokens, serial_);
+    for (const std::vector<std::size_t>& counts : {std::vector<std::size_t>(150, 1), {1, 2, 70, 1, 1, 3, 4, 68}}) {
+      CharacterModel::Caches caches = model.NewCaches();
+      std::size_t done = 0;
+      for (const std::size_t count : counts) {
+        const std::vector<float> logits = model.Step(std::span(tokens).subspan(done, count), caches, serial_);
+        done += count;
+        for (std::size_t c = 0; c < 4; ++c) {
+          ASSERT_NEAR(logits[c], whole[(done - 1) * 4 + c], 1e-4) << encoder << ' ' << done;
+        }
+      }
+      EXPECT_EQ(caches.length(), 150);
+    }
+  }
+}
+
+TEST_F(CharacterModelTest, StatesGoBackToWhatTheyHold) {
+  for (const char* encoder : kInLinearTime) {
+    const CharacterModel model = OpenInLinearTime(encoder);
+    const std::vector<int32_t> tokens = model.Encode(Text(12));
+    const std::span<const int32_t> first = std::span(tokens).first(5), then = std::span(tokens).subspan(5, 3);
+    CharacterModel::Caches caches = model.NewCaches();
+    const std::vector<float> begun = model.Step(first, caches, serial_), expected = model.Step(then, caches, serial_);
+    for (const int64_t length : {6, 3, -1}) EXPECT_THROW(caches.Truncate(length), InvalidArgument) << length;
+    EXPECT_EQ(caches.length(), 8);
+    caches.Truncate(5);
+    EXPECT_EQ(caches.length(), 5);
+    EXPECT_EQ(model.Step(then, caches, serial_), expected) << encoder;
+    CharacterModel::Caches copy = caches;
+    EXPECT_EQ(model.Step(first, copy, serial_), model.Step(first, caches, serial_));
+    caches.Truncate(0);
+    EXPECT_EQ(model.Step(first, caches, serial_), begun) << encoder;
+    // What is refused, at once or by the second layer, leaves them alone.
+    EXPECT_THROW(model.Step({}, caches, serial_), InvalidArgument);
+    EXPECT_THROW(model.Step(std::vector<int32_t>{9}, caches, serial_), InvalidArgument);
+    CharacterModel::Caches wrong = caches;
+    wrong.states[1] = LinearState(1, 1);
+    EXPECT_THROW(model.Step(then, wrong, serial_), InvalidArgument);
+    EXPECT_EQ(wrong.states[0].length(), 5);
+    wrong.states[1] = caches.states[1];
+    EXPECT_EQ(model.Step(then, wrong, serial_), expected) << encoder;
+    wrong.states.pop_back();
+    EXPECT_THROW(model.Step(then, wrong, serial_), InvalidArgument);
+  }
+  Write("rotary");
+  const CharacterModel attention = Open();
+  CharacterModel::Caches other = OpenInLinearTime("linear").NewCaches();
+  EXPECT_THROW(attention.Step(attention.Encode("a"), other, serial_), InvalidArgument);
+}
+
+// As of a whole pass: all answers behind a number that is none are none.
+TEST_F(CharacterModelTest, StatesThatAreLostAreToldByTheAnswer) {
+  for (const char* encoder : kInLinearTime) {
+    far_embedding_ = true;
+    const CharacterModel model = OpenInLinearTime(encoder);
+    CharacterModel::Caches caches = model.NewCaches();
+    for (const auto& [text, finite] : {std::pair{"ab", true}, {"c", false}, {"a", false}, {"ab", false}}) {
+      const std::vector<float> logits = model.Step(model.Encode(text), caches, serial_);
+      EXPECT_EQ(std::isfinite(logits[0]), finite) << encoder << ' ' << text;
+    }
+  }
+}
+
+TEST_F(CharacterModelTest, ContinuesFromTheWindowThatItPromises) {
+  for (const char* encoder : kInLinearTime) {
+    const CharacterModel model = OpenInLinearTime(encoder);
+    const std::string text = Text(4) + model.Continue(Text(4), 40, serial_);
+    const std::vector<int32_t> tokens = model.Encode(text);
+    std::size_t begin = 0;
+    for (std::size_t end = 4; end < tokens.size(); ++end) {
+      if (end - begin > kContext) begin = end - kContext * 3 / 4;
+      const std::vector<float> logits = model.Logits(std::span(tokens).subspan(begin, end - begin), serial_);
+      EXPECT_EQ(tokens[end], std::max_element(logits.end() - 4, logits.end()) - logits.end() + 4) << encoder << ' ' << end;
+    }
+  }
+}
+
+TEST_F(CharacterModelTest, StepsOfStatesAllocateNothingAfterTheFirst) {
+  if (HEED_COUNTS_ALLOCATIONS == 0) GTEST_SKIP() << "not counted under a sanitizer";
+  ThreadPool pool(2);
+  for (const char* encoder : kInLinearTime) {
+    const CharacterModel model = OpenInLinearTime(encoder);
+    const std::vector<int32_t> tokens = model.Encode(Text(200));
+    CharacterModel::Caches caches = model.NewCaches();
+    ModelWorkspace workspace;
+    std::vector<float> logits(4);
+    EXPECT_THROW(model.Step(tokens, caches, std::span(logits).first(3), workspace, pool), InvalidArgument);
+    const int64_t none = allocations.load();
+    model.Step(std::span(tokens).first(1), caches, logits, workspace, pool);
+    const int64_t before = allocations.load();
+    ASSERT_GT(before, none) << "the first step makes the workspace";
+    for (std::size_t i = 1; i < 200; ++i) model.Step(std::span(tokens).subspan(i, 1), caches, logits, workspace, pool);
+    EXPECT_EQ(allocations.load(), before) << encoder;
+    EXPECT_EQ(caches.length(), 200);
   }
 }
 
@@ -153,13 +296,11 @@ TEST_F(CharacterModelTest, ARefusedStepLeavesTheCachesAsTheyWere) {
   EXPECT_THROW(model.Step({}, caches, serial_), InvalidArgument);
   EXPECT_THROW(model.Step(std::vector<int32_t>{9}, caches, serial_), InvalidArgument);
   CharacterModel::Caches wrong = caches;
-  wrong[1] = KeyValueCache<float>(/*batch=*/2, 2, kWidth / 2, kWidth / 2);
+  wrong.keys[1] = KeyValueCache<float>(/*batch=*/2, 2, kWidth / 2, kWidth / 2);
   EXPECT_THROW(model.Step(std::span(tokens).first(1), wrong, serial_), InvalidArgument);  // found out by the second layer
-  EXPECT_EQ(wrong[0].length(), 6);
-  for (KeyValueCache<float>& cache : caches) {
-    EXPECT_EQ(cache.length(), 6);
-    cache.Truncate(0);
-  }
+  EXPECT_EQ(wrong.keys[0].length(), 6);
+  for (const KeyValueCache<float>& cache : caches.keys) EXPECT_EQ(cache.length(), 6);
+  caches.Truncate(0);
   EXPECT_EQ(model.Step(tokens, caches, serial_), first);
 }
 

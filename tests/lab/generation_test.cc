@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -90,11 +91,15 @@ char32_t MostLikely(LanguageModel& model, const std::vector<int32_t>& tokens, in
 
 // Step by step, from the window that the header promises: up to `context`, then anew from three quarters.
 TEST(Generation, ReadsTheWindowThatItPromises) {
-  for (const std::string& position : nn::PositionSchemeNames()) {
+  std::vector<std::pair<std::string, std::string>> models = {
+      {"linear", "none"}, {"retention", "none"}, {"mamba2", "none"}, {"gated-delta", "none"}};
+  for (const std::string& position : nn::PositionSchemeNames()) models.emplace_back("attention", position);
+  for (const auto& [encoder, position] : models) {
     at::manual_seed(5);
-    ModelOptions options = SmallModel();
+    ModelOptions options = SmallModel(encoder);
     options.position = position;
     LanguageModel model(options, TrainedModel()->vocabulary());
+    ASSERT_TRUE(model->CanStep()) << encoder;
     model->eval();
     // Schemes that start at zero would hide where a query stands.
     for (const auto& item : model->named_parameters())
@@ -108,7 +113,7 @@ TEST(Generation, ReadsTheWindowThatItPromises) {
       int64_t begin = std::max<int64_t>(0, static_cast<int64_t>(start.size()) - context);
       for (int64_t end = static_cast<int64_t>(start.size()); end < static_cast<int64_t>(text.size()); ++end) {
         if (end - begin > context) begin = end - context * 3 / 4;
-        ASSERT_EQ(text[end], MostLikely(model, tokens, begin, end)) << position << " at " << end;
+        ASSERT_EQ(text[end], MostLikely(model, tokens, begin, end)) << encoder << ' ' << position << " at " << end;
       }
     }
   }

@@ -42,16 +42,19 @@ class Sequences {
  public:
   Sequences() = default;
   // Of options that were checked.
-  Sequences(const LinearOptions& options, int64_t batch, int64_t steps) : packed_(options.offsets.present()) {
-    const int64_t count = packed_ ? options.offsets.extent[0] - 1 : batch;
-    spans_.reserve(static_cast<std::size_t>(count));
-    int64_t before = 0;
-    for (int64_t b = 0; b < count; ++b) {
+  Sequences(const LinearOptions& options, int64_t batch, int64_t steps)
+      : count_(options.offsets.present() ? options.offsets.extent[0] - 1 : batch),
+        steps_(steps),
+        longest_(ChunksOf(steps)),
+        all_chunks_(batch * longest_),
+        packed_(options.offsets.present()) {
+    if (!packed_ && !options.lengths.present()) return;
+    spans_.reserve(static_cast<std::size_t>(count_));
+    int64_t before = longest_ = 0;
+    for (int64_t b = 0; b < count_; ++b) {
       const int64_t first = packed_ ? options.offsets(b) : 0;
-      const int64_t length = packed_                     ? options.offsets(b + 1) - first
-                             : options.lengths.present() ? options.lengths.values(b, 0)
-                                                         : steps;
-      const int64_t chunks = (length + kChunk - 1) / kChunk;
+      const int64_t length = packed_ ? options.offsets(b + 1) - first : options.lengths.values(b, 0);
+      const int64_t chunks = ChunksOf(length);
       spans_.push_back({first, length, before, chunks});
       before += chunks;
       longest_ = std::max(longest_, chunks);
@@ -59,7 +62,7 @@ class Sequences {
     all_chunks_ = before;
   }
 
-  int64_t count() const { return static_cast<int64_t>(spans_.size()); }
+  int64_t count() const { return count_; }
   int64_t all_chunks() const { return all_chunks_; }
   int64_t longest() const { return longest_; }  // in chunks
   int64_t Row(int64_t b) const { return packed_ ? 0 : b; }
@@ -69,6 +72,7 @@ class Sequences {
   bool packed() const { return packed_; }
   // The sequence of a chunk among all.
   int64_t SequenceOf(int64_t chunk) const {
+    if (spans_.empty()) return chunk / longest_;
     const auto after = std::upper_bound(spans_.begin(), spans_.end(), chunk,
                                         [](int64_t number, const Span& span) { return number < span.before; });
     return after - spans_.begin() - 1;
@@ -82,10 +86,13 @@ class Sequences {
   struct Span {
     int64_t first, length, before, chunks;
   };
-  const Span& Of(int64_t b) const { return spans_[static_cast<std::size_t>(b)]; }
+  static int64_t ChunksOf(int64_t length) { return (length + kChunk - 1) / kChunk; }
+  Span Of(int64_t b) const {
+    return spans_.empty() ? Span{0, steps_, b * longest_, longest_} : spans_[static_cast<std::size_t>(b)];
+  }
 
-  std::vector<Span> spans_;
-  int64_t all_chunks_ = 0, longest_ = 0;
+  std::vector<Span> spans_;  // empty where each sequence has all steps, so that such a call allocates nothing
+  int64_t count_ = 0, steps_ = 0, longest_ = 0, all_chunks_ = 0;
   bool packed_ = false;
 };
 

@@ -12,9 +12,10 @@
 #include <string_view>
 #include <vector>
 
-#include "heed/cache.h"
 #include "heed/executor.h"
+#include "heed/layer_caches.h"
 #include "heed/layers.h"
+#include "heed/model_workspace.h"
 
 namespace heed {
 
@@ -53,15 +54,20 @@ class CharacterModel {
   // Throws InvalidArgument for a token that the model does not have.
   std::string Decode(std::span<const int32_t> tokens) const;
 
-  // Whether Step goes on from caches: of encoders of attention without recurrence. Others read their context anew.
+  // Whether Step goes on from caches: of encoders of attention without recurrence, whose caches grow with the tokens, and of
+  // those in linear time, whose caches do not. Others read their context anew.
   bool CanStep() const;
-  // Keys and values of the tokens so far, of each layer; not safe for use by two threads at once. None where it cannot step.
-  using Caches = std::vector<KeyValueCache<float>>;
+  // What each layer keeps of the tokens so far; not safe for use by two threads at once. Nothing where it cannot step.
+  using Caches = LayerCaches;
   Caches NewCaches() const;
 
   // What follows `tokens`, at least one, which themselves follow those of earlier calls with the same caches: the logits of
   // each character, [characters]. Throws InvalidArgument, also where it cannot step; the caches hold what they held before.
   std::vector<float> Step(std::span<const int32_t> tokens, Caches& caches, Executor& executor) const;
+  // The same in memory of the caller's. Of encoders in linear time a token after another one, with the workspace of an earlier
+  // call, allocates nothing.
+  void Step(std::span<const int32_t> tokens, Caches& caches, std::span<float> logits, ModelWorkspace& workspace,
+            Executor& executor) const;
   // What follows each token of a text that begins here: [tokens, characters].
   std::vector<float> Logits(std::span<const int32_t> tokens, Executor& executor) const;
 
@@ -78,13 +84,15 @@ class CharacterModel {
 
  private:
   Parameters parameters();
-  // The last layer's output, [tokens, width].
-  std::vector<float> Hidden(std::span<const int32_t> tokens, Caches* caches, Executor& executor) const;
-  std::vector<float> LogitsOf(View<const float, 2> hidden, Executor& executor) const;
+  // The last layer's output, [tokens, width], which is taken of the workspace.
+  View<const float, 2> Hidden(std::span<const int32_t> tokens, Caches* caches, ModelWorkspace& workspace,
+                              Executor& executor) const;
+  void LogitsOf(View<const float, 2> hidden, View<float, 2> logits, Executor& executor) const;
 
   CharacterModelConfig config_;
   Embedding embedding_;
   std::unique_ptr<SequenceEncoder> encoder_;
+  bool keeps_states_ = false;   // the encoder's caches, instead of keys and values
   std::optional<Linear> head_;  // absent when tied
   PackedMatrix tied_;
 };

@@ -48,8 +48,8 @@ class AttentionEncoder final : public SequenceEncoder {
   LayerCaches NewCaches() const override {
     LayerCaches caches;
     if (!CanStep()) return caches;
-    caches.reserve(blocks_.size());
-    for (const TransformerEncoderBlock& block : blocks_) caches.push_back(block.attention().NewCache(/*batch=*/1));
+    caches.keys.reserve(blocks_.size());
+    for (const TransformerEncoderBlock& block : blocks_) caches.keys.push_back(block.attention().NewCache(/*batch=*/1));
     return caches;
   }
 
@@ -60,7 +60,7 @@ class AttentionEncoder final : public SequenceEncoder {
     const bool timed = call.times.present() && TakesTimes(options_.position) && options_.position != "sinusoidal";
     MultiHeadCall own{LengthsOf(X, call), nullptr, timed ? call.times : View<const double, 2>()};
     for (std::size_t l = 0; l < blocks_.size(); ++l) {
-      if (call.caches != nullptr) own.cache = &(*call.caches)[l];
+      if (call.caches != nullptr) own.cache = &call.caches->keys[l];
       blocks_[l].Forward(X, own, call.workspace, call.executor);
     }
     final_norm_.Forward(AllRows(X), AllRows(X));
@@ -69,7 +69,7 @@ class AttentionEncoder final : public SequenceEncoder {
 
  private:
   void AddPositions(View<float, 3> X, const EncoderCall& call) const {
-    const int64_t offset = call.caches != nullptr && !call.caches->empty() ? call.caches->front().length() : 0;
+    const int64_t offset = call.caches != nullptr ? call.caches->length() : 0;
     if (learned_) return learned_->Forward(X, X, offset);
     if (options_.position != "sinusoidal") return;
     const ModelWorkspace::Frame frame(call.workspace);
@@ -107,7 +107,7 @@ class DecomposableEncoder final : public ResidualEncoder {
   LayerCaches NewCaches() const override {
     LayerCaches caches;
     const int64_t heads = options().heads, head_dim = options().width / heads;
-    for (std::size_t l = 0; CanStep() && l < layers_.size(); ++l) caches.emplace_back(1, heads, head_dim, head_dim);
+    for (std::size_t l = 0; CanStep() && l < layers_.size(); ++l) caches.keys.emplace_back(1, heads, head_dim, head_dim);
     return caches;
   }
 
@@ -151,7 +151,7 @@ class DecomposableEncoder final : public ResidualEncoder {
     const View<float, 4> query = by_head(asked.data, width), value = by_head(X.data, width),
                          aligned = by_head(beside.data + width, 2 * width);
     if (call.caches != nullptr) {
-      KeyValueCache<float>& cache = (*call.caches)[layer];
+      KeyValueCache<float>& cache = call.caches->keys[layer];
       cache.Append(query, value);
       cache.Attend(attention, query, aligned, {}, ThreadWorkspace(), call.executor);
     } else {

@@ -1,14 +1,15 @@
 #include "encoders/linear_mixer.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
+#include <span>
 #include <string>
+#include <type_traits>
 
 #include "heed/error.h"
 #include "heed/gated_delta.h"
-#include "heed/linear_attention.h"
-#include "heed/rotary.h"
 #include "heed/thread_workspace.h"
 #include "parameter.h"
 
@@ -33,10 +34,12 @@ void Normalise(float* x, int64_t count, float weight, float smallest, float scal
 
 }  // namespace
 
-// What in_proj gave, [rows * steps, columns].
+// What in_proj gave, [rows * steps, columns], of steps behind `first` others.
 struct LinearMixer::Steps {
   View<float, 2> all;
   int64_t rows, steps;
+  int64_t first = 0;
+  const float* inputs = nullptr;  // what the convolution read last before them, [kTaps - 1, columns of v, k and q]
 };
 
 LinearMixer::LinearMixer(const EncoderOptions& options, int64_t hidden)
@@ -58,6 +61,8 @@ LinearMixer::LinearMixer(const EncoderOptions& options, int64_t hidden)
   if (heads_ < 1 || hidden % heads_ != 0)
     throw InvalidArgument(options.encoder + ": heads (" + std::to_string(heads_) + ") must divide the " +
                           std::to_string(hidden) + " columns that read one way");
+  const int64_t pairs = key_ / heads_ / 2;
+  if (retention_ && pairs > 0) turns_ = ComputeRotaryFrequencies({.rotary_dim = 2 * pairs});
 }
 
 Parameters LinearMixer::parameters() {
@@ -76,15 +81,39 @@ Parameters LinearMixer::parameters() {
   return own;
 }
 
+int64_t LinearMixer::StateNumbers() const { return (mamba_ ? heads_ : 1) * key_ * (value_ / heads_ + (linear_ ? 1 : 0)); }
+
+int64_t LinearMixer::InputNumbers() const { return mamba_ || delta_ ? (kTaps - 1) * (value_ + 2 * key_) : 0; }
+
+LinearState LinearMixer::NewState() const { return {StateNumbers(), InputNumbers()}; }
+
+void LinearMixer::Begin(Steps& of, LinearState& state) const {
+  if (of.rows != 1 || std::ssize(state.now_.state) != StateNumbers() || std::ssize(state.now_.inputs) != InputNumbers())
+    throw InvalidArgument("caches: expected states of this encoder's sizes, for one row");
+  state.Begin(of.steps);
+  of.first = state.before_.length, of.inputs = state.before_.inputs.data();
+}
+
+void LinearMixer::KeepInputs(const Steps& of, float* inputs) const {
+  const int64_t mixed = value_ + 2 * key_;
+  for (int64_t kept = 0; kept < kTaps - 1; ++kept) {
+    const int64_t step = of.steps - (kTaps - 1) + kept;
+    std::copy_n(step < 0 ? of.inputs + (kTaps - 1 + step) * mixed : &of.all(step, gate_), mixed, inputs + kept * mixed);
+  }
+}
+
 // From the last step to the first, so that each finds those before it as they were.
 void LinearMixer::Convolve(const Steps& of) const {
+  const int64_t mixed = value_ + 2 * key_;
   for (int64_t place = of.all.extent[0] - 1; place >= 0; --place) {
     float* const here = &of.all(place, gate_);
-    const int64_t before = std::min<int64_t>(place % of.steps, kTaps - 1);
-    for (int64_t c = 0; c < value_ + 2 * key_; ++c) {
+    const int64_t step = place % of.steps, before = std::min(of.first + step, kTaps - 1);
+    const float* taps[kTaps] = {};
+    for (int64_t back = 0; back <= before; ++back)
+      taps[back] = back <= step ? here - back * of.all.stride[0] : of.inputs + (kTaps - 1 + step - back) * mixed;
+    for (int64_t c = 0; c < mixed; ++c) {
       float sum = conv_bias_.empty() ? 0.0f : conv_bias_[c];
-      for (int64_t back = 0; back <= before; ++back)
-        sum += conv_weight_[c * kTaps + kTaps - 1 - back] * here[c - back * of.all.stride[0]];
+      for (int64_t back = 0; back <= before; ++back) sum += conv_weight_[c * kTaps + kTaps - 1 - back] * taps[back][c];
       here[c] = Silu(sum);
     }
   }
@@ -96,7 +125,7 @@ void LinearMixer::Turn(const Steps& of, const EncoderCall& call) const {
   if (pairs == 0) return;
   const ModelWorkspace::Frame frame(call.workspace);
   const View<float, 2> cos = call.workspace.TakeRows(of.steps, pairs), sin = call.workspace.TakeRows(of.steps, pairs);
-  RotaryTable(ComputeRotaryFrequencies({.rotary_dim = 2 * pairs}), 0, cos, sin);
+  RotaryTable(turns_, of.first, cos, sin);
   for (int64_t place = 0; place < of.all.extent[0]; ++place) {
     for (int64_t head = 0; head < 2 * heads_; ++head) {
       float* const x = &of.all(place, gate_ + value_ + head * width);
@@ -159,20 +188,62 @@ void LinearMixer::NormAndGate(const Steps& of, View<float, 2> mixed) const {
   }
 }
 
-void LinearMixer::Forward(View<float, 3> X, View<float, 3> Y, const EncoderCall& call) const {
+// One that is not finite would be refused as an argument of a call; the values carry it to the answer.
+void LinearMixer::StatesBefore(const Steps& of, const std::vector<float>& before, float* states) const {
+  const int64_t head = std::ssize(before) / heads_, value = value_ / heads_;
+  std::ranges::copy(before, states);
+  for (int64_t h = 0; h < heads_; ++h) {
+    const std::span<float> own(states + h * head, static_cast<std::size_t>(head));
+    if (std::ranges::all_of(own, [](float x) { return std::isfinite(x); })) continue;
+    std::ranges::fill(own, 0.0f);
+    for (int64_t place = 0; place < of.steps; ++place)
+      std::fill_n(&of.all(place, gate_ + h * value), value, std::numeric_limits<float>::quiet_NaN());
+  }
+}
+
+void LinearMixer::Mix(const LinearInputs<float>& in, const LinearOutputs<float>& to, Executor& executor) const {
+  LinearOptions options;
+  options.normalise = linear_;
+  if (!to.final_state.present() || to.final_state.data != in.initial_state.data)
+    return (delta_ ? GatedDeltaForward<float> : LinearAttentionForward<float>)(options, in, to, ThreadWorkspace(), executor);
+  const auto by_head = [this](auto all) {
+    return View<std::remove_pointer_t<decltype(all.data)>, 3>{all.data, {1, heads_, all.extent[3]}, {0, all.stride[1], 1}};
+  };
+  LinearStep<float> step;
+  step.q = by_head(in.q), step.k = by_head(in.k), step.v = by_head(in.v);
+  if (in.decay.present()) step.decay = View<const float, 2>::Contiguous(in.decay.data, {1, heads_});
+  if (delta_) step.beta = View<const float, 2>::Contiguous(in.beta.data, {1, heads_});
+  if (delta_) return GatedDeltaStep(step, to.final_state, by_head(to.out), executor);
+  LinearAttentionStep(step, to.final_state, by_head(to.out), executor, linear_);
+}
+
+void LinearMixer::Forward(View<float, 3> X, View<float, 3> Y, const EncoderCall& call, LinearState* state) const {
   ModelWorkspace& workspace = call.workspace;
   const ModelWorkspace::Frame frame(workspace);
   const int64_t rows = X.extent[0], steps = X.extent[1], all = rows * steps, value = value_ / heads_,
                 key = mamba_ ? key_ : key_ / heads_;
-  const Steps of{workspace.TakeRows(all, columns_), rows, steps};
+  Steps of{workspace.TakeRows(all, columns_), rows, steps};
   const View<float, 2> mixed = workspace.TakeRows(all, value_), weighed = workspace.TakeRows(mamba_ ? all : 0, value_);
   float* const decay = workspace.Take<float>(std::max(all, int64_t{1}) * heads_);
   float* const weight = workspace.Take<float>(all * heads_);
+  if (state != nullptr) Begin(of, *state);
   in_.Forward(AllRows(X), of.all, call.executor);
+  if (state != nullptr && !state->now_.inputs.empty()) KeepInputs(of, state->now_.inputs.data());
   if (mamba_ || delta_) Convolve(of), Rates(of, decay, weight);
   if (retention_) {
     Turn(of, call);
     for (int64_t h = 0; h < heads_; ++h) decay[h] = static_cast<float>(std::log1p(-std::exp2(-5.0 - static_cast<double>(h))));
+  }
+  LinearInputs<float> inputs;
+  LinearOutputs<float> outputs;
+  if (state != nullptr) {
+    // One step changes the states in place.
+    const std::array<int64_t, 4> shape{1, heads_, key, value + (linear_ ? 1 : 0)};
+    std::vector<float>& now = state->now_.state;
+    float* const before = steps == 1 ? now.data() : workspace.Take<float>(std::ssize(now));
+    StatesBefore(of, state->before_.state, before);
+    inputs.initial_state = View<const float, 4>::Contiguous(before, shape);
+    outputs.final_state = View<float, 4>::Contiguous(now.data(), shape);
   }
   ShapeKeys(of);
   for (int64_t place = 0; place < weighed.extent[0]; ++place)
@@ -183,20 +254,15 @@ void LinearMixer::Forward(View<float, 3> X, View<float, 3> Y, const EncoderCall&
   };
   const auto of_steps = [&](float* numbers) { return View<const float, 3>::Contiguous(numbers, {rows, heads_, steps}); };
   float* const first = of.all.data + gate_;
-  LinearInputs<float> inputs;
   inputs.v = mamba_ ? by_head(weighed.data, value, value, value_) : by_head(first, value, value, columns_);
   inputs.k = by_head(first + value_, key, mamba_ ? 0 : key, columns_);
   inputs.q = by_head(first + value_ + key_, key, mamba_ ? 0 : key, columns_);
   if (retention_) inputs.decay = View<const float, 3>::Contiguous(decay, {1, heads_, 1});
   if (mamba_ || delta_) inputs.decay = of_steps(decay);
   if (delta_) inputs.beta = of_steps(weight);
-  LinearOptions options;
-  options.normalise = linear_;
-  LinearOutputs<float> outputs;
   outputs.out = by_head(mixed.data, value, value, value_);
   if (linear_) outputs.sums = View<float, 3>::Contiguous(weight, {rows, heads_, steps});
-  (delta_ ? GatedDeltaForward<float> : LinearAttentionForward<float>)(options, inputs, outputs, ThreadWorkspace(),
-                                                                      call.executor);
+  Mix(inputs, outputs, call.executor);
   for (int64_t place = 0; place < weighed.extent[0]; ++place)
     for (int64_t c = 0; c < value_; ++c) mixed(place, c) += skip_[c / value] * of.all(place, gate_ + c);
   if (!linear_) NormAndGate(of, mixed);

@@ -2,6 +2,7 @@
 // heed/nn/linear_encoders.h: where they are not causal, another one with half of the width reads from the end of each row.
 #include <algorithm>
 #include <cmath>
+#include <type_traits>
 #include <utility>
 
 #include "encoders/linear_mixer.h"
@@ -160,6 +161,8 @@ class IntraDecoderReader {
 // Parameters reader0.*, reader0_reverse.*, reader1.*, ..
 template <class Reader>
 class OneWayEncoder final : public ResidualEncoder {
+  static constexpr bool kKeepsStates = std::is_same_v<Reader, LinearMixer>;
+
  public:
   explicit OneWayEncoder(const EncoderOptions& options) : ResidualEncoder(options) {
     const int64_t hidden = WidthOfAWay();
@@ -167,6 +170,14 @@ class OneWayEncoder final : public ResidualEncoder {
       readers_.emplace_back(options, hidden);
       if (!options.causal) back_.emplace_back(options, hidden);
     }
+  }
+
+  bool CanStep() const override { return kKeepsStates && options().causal; }
+  LayerCaches NewCaches() const override {
+    LayerCaches caches;
+    if constexpr (kKeepsStates)
+      for (std::size_t l = 0; CanStep() && l < readers_.size(); ++l) caches.states.push_back(readers_[l].NewState());
+    return caches;
   }
 
  private:
@@ -179,6 +190,8 @@ class OneWayEncoder final : public ResidualEncoder {
   }
 
   void Mix(int64_t layer, View<float, 3> X, View<float, 3> Y, const EncoderCall& call) const override {
+    if constexpr (kKeepsStates)
+      if (call.caches != nullptr) return readers_[layer].Forward(X, Y, call, &call.caches->states[layer]);
     View<float, 3> forwards = Y;
     if (!back_.empty()) forwards.extent[2] /= 2;
     readers_[layer].Forward(X, forwards, call);

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "heed/cache.h"
 #include "heed/executor.h"
+#include "heed/layer_caches.h"
 #include "heed/length_policy.h"
 #include "heed/model_workspace.h"
 #include "heed/multi_head_attention.h"
@@ -28,9 +28,6 @@ struct EncoderOptions {
   int64_t max_distance = 64;  // where offsets are clipped; see PositionNamed
   QueryKeyNorm query_key_norm = QueryKeyNorm::kNone;
 };
-
-// Keys and values of the steps so far, of each layer.
-using LayerCaches = std::vector<KeyValueCache<float>>;
 
 struct EncoderCall {
   ModelWorkspace& workspace;

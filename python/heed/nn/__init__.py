@@ -1,15 +1,12 @@
 """Modules with the names, parameters and meaning of d2l's PyTorch edition, sequence encoders behind one interface, and torch.nn's
 layers of attention under their own names, with their parameters and meaning."""
 
-from ._caches import DecoderBlockCache, DecoderCache, LayerCaches
+from ._caches import DecoderBlockCache, DecoderCache, LayerCaches, LinearState
 from ._decomposable_attention import DecomposableAttention
 from ._encoders import (
     AttentionEncoder,
     ConvolutionEncoder,
     DecomposableEncoder,
-    IntraDecoderEncoder,
-    LinearEncoder,
-    LSTMNEncoder,
     RecurrentAttentionEncoder,
     RecurrentEncoder,
     SelfAttentiveEncoder,
@@ -21,6 +18,7 @@ from ._intra_temporal_attention import IntraTemporalAttention
 from ._linear_mixer import LinearMixer
 from ._memory_network import LSTMN
 from ._multi_head_attention import ClassicMultiHeadAttention, MultiHeadAttention
+from ._one_way_encoders import IntraDecoderEncoder, LinearEncoder, LSTMNEncoder
 from ._positional_encoding import PositionalEncoding
 from ._query_key_norm import QueryKeyNorm
 from ._sequence_encoder import ResidualEncoder, SequenceEncoder
@@ -47,6 +45,7 @@ __all__ = [
     "LayerCaches",
     "LinearEncoder",
     "LinearMixer",
+    "LinearState",
     "MultiHeadAttention",
     "MultiheadAttention",
     "PositionWiseFFN",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from typing import TYPE_CHECKING, Literal, get_args
 
@@ -9,6 +10,7 @@ import torch
 
 from .. import positions
 from .._linear_attention import gated_delta_rule, linear_attention
+from ._caches import LinearState
 from ._steps import check_steps
 
 Kind = Literal["linear", "retention", "mamba2", "gated-delta"]
@@ -17,6 +19,15 @@ _TAPS = 4
 
 def _root_mean_square(X: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
     return torch.nn.functional.rms_norm(X, weight.shape, weight.to(X.dtype), 1e-5)  # X may have more bits than the weight
+
+
+def _behind(state: LinearState | None, v: torch.Tensor) -> tuple[torch.Tensor | None, torch.Tensor]:
+    """The initial state, and the values. A head's state that is not finite would be refused as an argument; the values carry it on."""
+    initial = None if state is None else state.state
+    if initial is None or math.isfinite(initial.sum()):
+        return initial, v
+    lost = initial.isfinite().flatten(2).all(2)[..., None, None].logical_not()
+    return initial.masked_fill(lost, 0.0), v.masked_fill(lost, math.nan)
 
 
 def _of_length_one(X: torch.Tensor) -> torch.Tensor:
@@ -122,15 +133,52 @@ class LinearMixer(torch.nn.Module):
             if ones is not None:
                 ones.fill_(1.0)
 
-    def _convolved(self, columns: torch.Tensor) -> torch.Tensor:
+    def _convolved(self, columns: torch.Tensor, state: LinearState | None) -> torch.Tensor:
         assert self.conv_weight is not None
-        padded, steps = torch.nn.functional.pad(columns, (0, 0, _TAPS - 1, 0)), columns.shape[1]
+        if state is None or state.inputs is None:
+            padded, steps = torch.nn.functional.pad(columns, (0, 0, _TAPS - 1, 0)), columns.shape[1]
+        else:
+            padded, steps = torch.cat((state.inputs, columns), 1), columns.shape[1]
+        if state is not None:
+            state.inputs = padded[:, steps:].clone()
         taps = [padded[:, tap : tap + steps] * self.conv_weight[:, tap] for tap in range(_TAPS)]
         return torch.nn.functional.silu(sum(taps[1:], taps[0] if self.conv_bias is None else taps[0] + self.conv_bias))
 
-    def forward(self, X: torch.Tensor) -> torch.Tensor:
-        """X [batch, steps, input_size] -> [batch, steps, hidden_size]. ValueError for other shapes."""
+    def forward(self, X: torch.Tensor, state: LinearState | None = None) -> torch.Tensor:
+        """X [batch, steps, input_size] -> [batch, steps, hidden_size].
+
+        state: X follows the steps that it holds, and is added to it. For inference: ValueError where a gradient would be recorded,
+        which it cannot pass on.
+
+        ValueError for other shapes, of the state too; it is as it was then.
+        """
         check_steps("LinearMixer: X", X, self.input_size)
+        if state is None:
+            return self._mixed(X, None)
+        now = copy.copy(state)
+        Y = self._mixed(X, now)
+        if any(kept is not None and kept.requires_grad for kept in (now.state, now.inputs)):
+            raise ValueError(
+                "LinearMixer: state: a gradient would be recorded, which it cannot pass on; decode where none is recorded "
+                "(torch.no_grad()), or train without a state"
+            )
+        now.length += X.shape[1]
+        vars(state).update(vars(now))
+        return Y
+
+    def _check_state(self, state: LinearState, projected: torch.Tensor) -> None:
+        """That its tensors, where there are any, are those of this layer for steps like these."""
+        _, values, keys, *_ = self._columns
+        batch, shared, linear = projected.shape[0], self.kind == "mamba2", self.kind == "linear"
+        sizes = [batch, self.heads, keys if shared else keys // self.heads, values // self.heads + linear]
+        for name, kept, shape in (("state", state.state, sizes), ("inputs", state.inputs, [batch, _TAPS - 1, values + 2 * keys])):
+            if kept is not None and (list(kept.shape) != shape or kept.dtype != projected.dtype):
+                raise ValueError(
+                    f"LinearMixer: state: expected {name} {projected.dtype} {shape}, got {kept.dtype} {list(kept.shape)}"
+                )
+
+    def _mixed(self, X: torch.Tensor, state: LinearState | None) -> torch.Tensor:
+        """What forward returns; state and inputs become those behind X."""
         kind, heads = self.kind, self.heads
         gates, values, keys, _, *numbers = self._columns
         projected = self.in_proj(X)
@@ -138,9 +186,11 @@ class LinearMixer(torch.nn.Module):
         # The squares of a root mean square leave what float16 holds, and sums over many steps need more digits than 16 bits have.
         if dtype in (torch.float16, torch.bfloat16):
             projected = projected.float()
+        if state is not None:
+            self._check_state(state, projected)
         gate, mixed, *rest = projected.split((gates, values + 2 * keys, *numbers), 2)
         if self.conv_weight is not None:
-            mixed = self._convolved(mixed)
+            mixed = self._convolved(mixed, state)
         v, k, q = (
             columns.unflatten(2, (shared, -1)).transpose(1, 2)
             for columns, shared in zip(mixed.split((values, keys, keys), 2), (heads, *[1 if kind == "mamba2" else heads] * 2))
@@ -157,19 +207,26 @@ class LinearMixer(torch.nn.Module):
                 beta = beta.masked_fill(lost, 0.0)
             # A training that has left the finite numbers looks for NaN in outputs; as decays they would be refused as arguments.
             decay, v = decay.masked_fill(lost, 0.0), v.masked_fill(lost[..., None], math.nan)
+        initial, v = _behind(state, v)
         if kind == "linear":
             elu = torch.nn.functional.elu
-            Y = linear_attention(elu(q) + 1, elu(k) + 1, v, normalise=True)
+            Y, last = linear_attention(elu(q) + 1, elu(k) + 1, v, normalise=True, initial_state=initial, return_state=True)
         elif kind == "retention":
             if self._rotary is not None:
-                q, k = self._rotary.rotate(q, k)
+                first = 0 if state is None else state.length
+                q, k = self._rotary.rotate(q, k, first, first)
             power = torch.arange(heads, dtype=torch.float64, device=X.device) + 5
-            Y = linear_attention(q, k * scale, v, torch.log1p(-torch.exp2(-power)).to(q.dtype))
+            decay = torch.log1p(-torch.exp2(-power)).to(q.dtype)
+            Y, last = linear_attention(q, k * scale, v, decay, initial_state=initial, return_state=True)
         elif beta is not None:
-            Y = gated_delta_rule(_of_length_one(q) * scale, _of_length_one(k), v, beta, decay)
+            q, k = _of_length_one(q) * scale, _of_length_one(k)
+            Y, last = gated_delta_rule(q, k, v, beta, decay, initial_state=initial, return_state=True)
         else:
             assert dt is not None and self.D is not None
-            Y = linear_attention(q, k, v * dt[..., None], decay) + self.D[:, None, None] * v
+            Y, last = linear_attention(q, k, v * dt[..., None], decay, initial_state=initial, return_state=True)
+            Y = Y + self.D[:, None, None] * v
+        if state is not None:
+            state.state = last
         Y, gate = Y.transpose(1, 2), torch.nn.functional.silu(gate)
         if self.norm_weight is None:
             Y = Y.flatten(2)

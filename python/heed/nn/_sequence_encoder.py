@@ -10,7 +10,7 @@ import torch
 from typing_extensions import TypedDict, Unpack
 
 from .._cache import KeyValueCache
-from ._caches import LayerCaches
+from ._caches import LayerCaches, LinearState
 from ._linear import check_type
 from ._steps import check_steps, clamped_lens
 from ._transformer import Activation, Norm, PositionWiseFFN, checked_activation, checked_norm
@@ -64,6 +64,7 @@ class SequenceEncoder(torch.nn.Module):
     """Of the input and of what each sublayer adds."""
     final_norm: torch.nn.LayerNorm | None
     """Behind pre-norm layers, else None."""
+    _keeps_states = False  # in its caches, instead of keys and values
 
     def __init__(
         self,
@@ -112,20 +113,25 @@ class SequenceEncoder(torch.nn.Module):
 
     @property
     def can_step(self) -> bool:
-        """Whether step is there: where the encoder is causal, and attention without recurrence."""
+        """Whether step is there: where the encoder is causal, and attention without recurrence or in linear time."""
         return False
 
     def step(self, X: torch.Tensor, caches: LayerCaches) -> torch.Tensor:
         """The outputs of X [batch, n, width], the steps behind those of earlier calls with the same caches; the same to
         rounding as forward on all steps at once. For inference: ValueError where gradients would be recorded, and where it is
-        not there. After an error the caches hold what they held before."""
+        not there. After an error the caches hold what they held before. Encoders in linear time keep states, which do not grow
+        with the steps."""
         if not self.can_step:
-            raise ValueError("step: this encoder cannot go on from a cache; only causal attention without recurrence can")
+            raise ValueError(
+                "step: this encoder cannot go on from a cache; only causal attention without recurrence and encoders in linear time can"
+            )
         self._check_input(X)
         if len(caches) != self.layers:
             raise ValueError(
                 f"{type(self).__name__}: caches: expected one for each of {self.layers} layers, got {len(caches)}"
             )
+        if any(isinstance(cache, LinearState) is not self._keeps_states for cache in caches.layers):
+            raise ValueError(f"{type(self).__name__}: caches: expected those that its new_caches makes")
         before = caches.length
         try:
             return self._step(X, caches)
@@ -134,16 +140,18 @@ class SequenceEncoder(torch.nn.Module):
             raise
 
     def new_caches(self, batch: int, capacity: int | None = None) -> LayerCaches:
-        """Empty caches for step, of layers whose keys and values have the type that they compute in here. ValueError where step
-        is not there."""
+        """Empty caches for step, of layers whose keys and values have the type that they compute in here; a capacity is not for
+        encoders in linear time. ValueError where step is not there."""
         if not self.can_step:
-            raise ValueError("new_caches: this encoder has no use for a cache; only causal attention without recurrence has")
+            raise ValueError(
+                "new_caches: this encoder has no use for a cache; only causal attention without recurrence and encoders in linear time have"
+            )
         return LayerCaches([self._new_cache(layer, batch, capacity) for layer in range(self.layers)])
 
     def _step(self, X: torch.Tensor, caches: LayerCaches) -> torch.Tensor:
         raise NotImplementedError
 
-    def _new_cache(self, layer: int, batch: int, capacity: int | None) -> KeyValueCache:
+    def _new_cache(self, layer: int, batch: int, capacity: int | None) -> KeyValueCache | LinearState:
         raise NotImplementedError
 
     def _new_norm(self) -> torch.nn.LayerNorm:

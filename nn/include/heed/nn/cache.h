@@ -1,4 +1,4 @@
-// Keys and values of the tokens so far, as tensors, for decoding one step after the other.
+// What layers keep of the tokens so far, as tensors, for decoding one step after the other.
 #ifndef HEED_NN_CACHE_H_
 #define HEED_NN_CACHE_H_
 
@@ -64,25 +64,37 @@ class KeyValueCache {
   mutable std::shared_ptr<const SchemeTables> kept_;  // of the last scheme
 };
 
-// A cache for each layer of a stack.
+// What a layer in linear time keeps, however many steps there were. For inference, as KeyValueCache.
+struct LinearState {
+  int64_t length = 0;  // steps so far
+  // [batch, heads, key width, value width], as linear_attention returns it; undefined before the first step.
+  at::Tensor state{};
+  // What a short convolution read in its last steps, [batch, 3, columns]; undefined before the first step and where there is
+  // none.
+  at::Tensor inputs{};
+};
+
+// A cache for each layer of a stack, or a state, which takes no memory that grows; the capacity is of caches alone.
 class LayerCaches {
  public:
   explicit LayerCaches(int64_t layers, std::optional<int64_t> capacity = std::nullopt)
-      : layers_(layers, KeyValueCache(capacity)) {}
+      : layers_(layers, KeyValueCache(capacity)), states_(layers) {}
 
   KeyValueCache& operator[](std::size_t layer) { return layers_[layer]; }
+  // Of an encoder in linear time, which leaves the layer's cache empty.
+  LinearState& state(std::size_t layer) { return states_[layer]; }
   std::size_t size() const { return layers_.size(); }
   // Tokens in every layer.
-  int64_t length() const { return layers_.empty() ? 0 : layers_.front().length(); }
-  void truncate(int64_t length) {
-    for (KeyValueCache& layer : layers_) layer.truncate(length);
-  }
-  void reorder(const at::Tensor& rows) {
-    for (KeyValueCache& layer : layers_) layer.reorder(rows);
-  }
+  int64_t length() const;
+  // Forgets all tokens from `length` on, 0 <= length <= length(). States hold no earlier tokens: of them `length` is 0 or
+  // length(). Throws InvalidArgument before anything changes.
+  void truncate(int64_t length);
+  // Batch row b becomes what row rows[b] was; see KeyValueCache.
+  void reorder(const at::Tensor& rows);
 
  private:
   std::vector<KeyValueCache> layers_;
+  std::vector<LinearState> states_;
 };
 
 }  // namespace heed::nn

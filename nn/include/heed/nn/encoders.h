@@ -30,10 +30,11 @@ class SequenceEncoder : public torch::nn::Module {
   // not need it.
   virtual torch::Tensor forward(const torch::Tensor& X, const torch::Tensor& valid_lens = {}, int64_t offset = 0) = 0;
 
-  // Whether step is there: where it is causal, and attention without recurrence.
+  // Whether step is there: where it is causal, and attention without recurrence or in linear time.
   virtual bool CanStep() const { return false; }
   // The outputs of X [batch, n, width], the steps behind those of earlier calls with the same caches; the same to rounding as
-  // forward on all steps at once. For inference. Throws InvalidArgument where it is not there.
+  // forward on all steps at once. For inference. Throws InvalidArgument where it is not there. Encoders in linear time keep
+  // states, which do not grow with the steps.
   virtual torch::Tensor step(const torch::Tensor& X, LayerCaches& caches);
 };
 

@@ -9,6 +9,7 @@
 #include <torch/nn/modules/linear.h>
 
 #include "heed/nn/attention_models.h"
+#include "heed/nn/cache.h"
 #include "heed/nn/rotations.h"
 
 namespace heed::nn {
@@ -41,8 +42,10 @@ class LinearMixerImpl : public torch::nn::Cloneable<LinearMixerImpl> {
   LinearMixerImpl(std::string kind, int64_t input_size, int64_t hidden_size, int64_t heads, bool bias = false);
   void reset() override;
 
-  // X [batch, steps, input_size] -> [batch, steps, hidden_size].
-  torch::Tensor forward(const torch::Tensor& X);
+  // X [batch, steps, input_size] -> [batch, steps, hidden_size]. state, where there is one: X follows the steps that it holds,
+  // and is added to it; for inference. Throws InvalidArgument, also for a state of other sizes and where a gradient would be
+  // recorded, which it could not pass on; the state is as it was then.
+  torch::Tensor forward(const torch::Tensor& X, LinearState* state = nullptr);
 
   std::string kind;
   int64_t input_size, hidden_size, heads;
@@ -53,7 +56,9 @@ class LinearMixerImpl : public torch::nn::Cloneable<LinearMixerImpl> {
   torch::Tensor norm_weight;             // [width of a head], of Mamba-2 [2 * hidden_size]
 
  private:
-  at::Tensor Convolved(const at::Tensor& columns) const;
+  // inputs: the columns of the three steps before, which become the last three; undefined at the first step, null without a
+  // state.
+  at::Tensor Convolved(const at::Tensor& columns, at::Tensor* inputs) const;
 
   Rotary rotary_{nullptr};
 };
@@ -61,10 +66,13 @@ TORCH_MODULE(LinearMixer);
 
 extern template class OneWayEncoder<LinearMixer>;
 
-// The kind is options.mixer(). Where it is not causal heads divide half of the width.
+// The kind is options.mixer(). Where it is not causal heads divide half of the width. A causal one goes on from the states of
+// its layers (LayerCaches::state).
 class LinearEncoderImpl : public OneWayEncoder<LinearMixer> {
  public:
   explicit LinearEncoderImpl(EncoderOptions options) : OneWayEncoder("LinearEncoder", std::move(options)) {}
+  bool CanStep() const override { return options.causal(); }
+  torch::Tensor step(const torch::Tensor& X, LayerCaches& caches) override;
 };
 TORCH_MODULE(LinearEncoder);
 

@@ -1,0 +1,121 @@
+"""Encoders that read in turns, and those around a module that reads forwards."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import torch
+from typing_extensions import Unpack
+
+from ._caches import LayerCaches, LinearState
+from ._intra_decoder import IntraDecoder
+from ._linear_mixer import Kind, LinearMixer
+from ._memory_network import LSTMN
+from ._reading import from_the_end
+from ._sequence_encoder import ResidualEncoder, StackOptions, padding
+
+
+class ReadingEncoder(ResidualEncoder):
+    """Encoders that read in turns: causal ones forwards, the others with half of the width either way."""
+
+    def _width_of_a_way(self) -> int:
+        if not self.causal and self.width % 2:
+            name = type(self).__name__
+            raise ValueError(
+                f"{name}: width must be even unless causal (half reads forwards, half backwards), got {self.width}"
+            )
+        return self.width if self.causal else self.width // 2
+
+
+class _OneWayEncoder(ReadingEncoder):
+    """Layers around a module that reads forwards: reader0, ..., and where it is not causal reader0_reverse, ... from the end."""
+
+    def __init__(
+        self, width: int, make: Callable[[int, int, bool], torch.nn.Module], bias: bool, **stack: Unpack[StackOptions]
+    ) -> None:
+        super().__init__(width, **stack)
+        hidden = self._width_of_a_way()
+        for layer in range(self.layers):
+            for way in ("",) if self.causal else ("", "_reverse"):
+                self.add_module(f"reader{layer}{way}", make(width, hidden, bias))
+
+    def forward(self, X: torch.Tensor, valid_lens: torch.Tensor | None = None, offset: int = 0) -> torch.Tensor:
+        """As SequenceEncoder.forward; order is known by reading in turns, and offset changes nothing."""
+        lengths = self._lengths(X, valid_lens)
+        padded = padding(lengths, X.shape[1])
+
+        def mix(layer: int, Y: torch.Tensor) -> torch.Tensor:
+            forwards = getattr(self, f"reader{layer}")(Y)
+            if self.causal:
+                return forwards
+            backwards = getattr(self, f"reader{layer}_reverse")(from_the_end(Y, lengths))
+            return torch.cat((forwards, from_the_end(backwards, lengths)), 2)
+
+        return self._layers(X, padded, mix)
+
+    if TYPE_CHECKING:
+        __call__ = forward
+
+
+class LSTMNEncoder(_OneWayEncoder):
+    """The long short-term memory-network of Cheng et al. 2016 (LSTMN): each step looks back at all states before it, within the
+    recurrence. Time grows with the square of the steps, one after the other.
+
+    bias   of the gates
+
+    The other arguments are those of SequenceEncoder. Submodules reader0, ..., where it is not causal reader0_reverse, ..., and
+    those of ResidualEncoder.
+    """
+
+    def __init__(self, width: int, *, bias: bool = False, **stack: Unpack[StackOptions]) -> None:
+        """The class says what the arguments mean. ValueError as RecurrentEncoder raises it."""
+        super().__init__(width, lambda size, hidden, bias: LSTMN(size, hidden, bias=bias), bias, **stack)
+
+
+class IntraDecoderEncoder(_OneWayEncoder):
+    """The intra-decoder attention of Paulus et al. 2018 (IntraDecoder): the states of an LSTM attend to those before them.
+
+    bias   of the LSTM and of what joins a state with what it attends to
+
+    The other arguments are those of SequenceEncoder. Submodules reader0, ..., where it is not causal reader0_reverse, ..., and
+    those of ResidualEncoder.
+    """
+
+    def __init__(self, width: int, *, bias: bool = False, **stack: Unpack[StackOptions]) -> None:
+        """The class says what the arguments mean. ValueError as RecurrentEncoder raises it."""
+        super().__init__(width, lambda size, hidden, bias: IntraDecoder(size, hidden, bias=bias), bias, **stack)
+
+
+class LinearEncoder(_OneWayEncoder):
+    """Layers in time linear in the steps (LinearMixer): linear attention, retention, Mamba-2, gated DeltaNet.
+
+    mixer   "linear", "retention", "mamba2" or "gated-delta"
+    heads   of each layer, which divide the width, and half of it unless causal
+    bias    of the projections and the convolution
+
+    The other arguments are those of SequenceEncoder. Submodules reader0, ..., where it is not causal reader0_reverse, ..., and
+    those of ResidualEncoder. A causal one goes on from a LinearState of each layer.
+    """
+
+    _keeps_states = True
+
+    def __init__(self, width: int, *, mixer: Kind = "linear", heads: int = 4, bias: bool = False, **stack: Unpack[StackOptions]) -> None:
+        """The class says what the arguments mean. ValueError as RecurrentEncoder and LinearMixer raise it."""
+        super().__init__(width, lambda size, hidden, bias: LinearMixer(mixer, size, hidden, heads, bias=bias), bias, **stack)
+
+    @property
+    def can_step(self) -> bool:
+        """Where it is causal."""
+        return self.causal
+
+    def _step(self, X: torch.Tensor, caches: LayerCaches) -> torch.Tensor:
+        states = [copy.copy(kept) for kept in caches.layers]  # those of the caches once all layers have read
+        Y = self._layers(X, None, lambda layer, Y: getattr(self, f"reader{layer}")(Y, state=states[layer]))
+        for kept, state in zip(caches.layers, states):
+            vars(kept).update(vars(state))
+        return Y
+
+    def _new_cache(self, layer: int, batch: int, capacity: int | None) -> LinearState:
+        return LinearState()
