@@ -118,6 +118,18 @@ void AddCsvOptions(CLI::App& command, lab::CsvOptions& csv) {
   command.add_flag("!--no-header", csv.header, "Its first row holds values; the columns are then c1, c2, ..")->group(kGroup);
 }
 
+void AddLaterOptions(CLI::App& command, lab::LaterCsv& csv) {
+  AddCsvOptions(command, csv);
+  AddName(command, "--new-categories", csv.new_categories,
+          "A text that is no category of the model: refuse, an error, or as-missing, an empty cell; default: refuse")
+      ->group(kGroup);
+}
+
+void RequireNoLaterOptions(const lab::LaterCsv& csv, const std::string& why) {
+  if (!csv.new_categories.empty()) throw InvalidArgument("new_categories: " + why);
+  RequireNoCsvOptions(csv, why);
+}
+
 void RequireNoCsvOptions(const lab::CsvOptions& csv, const std::string& why) {
   for (const auto& [option, given] : {std::pair("separator", !csv.separator.empty()),
                                       std::pair("decimal", !csv.decimal.empty()), std::pair("no_header", !csv.header)}) {
@@ -150,9 +162,9 @@ lab::SeriesData ReadData(const std::string& path, const DataArguments& arguments
   return data;
 }
 
-void TellNotes(const lab::SeriesData& data, const Context& context) {
+void TellNotes(const std::string& name, const std::vector<std::string>& notes, const Context& context) {
   if (context.quiet) return;
-  for (const std::string& note : data.notes) fmt::print(stderr, "heed: {}: {}\n", data.name, lab::Printable(note));
+  for (const std::string& note : notes) fmt::print(stderr, "heed: {}: {}\n", name, lab::Printable(note));
 }
 
 void PrintData(const lab::SeriesData& data, const Context& context) {

@@ -9,6 +9,7 @@
 #include "cli/command.h"
 #include "cli/fields.h"
 #include "lab/series/data.h"
+#include "lab/series/later_cells.h"
 
 namespace heed::cli {
 
@@ -34,8 +35,11 @@ struct DataArguments {
 void AddDataOptions(CLI::App& command, DataArguments& arguments);
 // Those that tell how a CSV file is written.
 void AddCsvOptions(CLI::App& command, lab::CsvOptions& csv);
+// The same of a file for a kept model, and what its texts are that the model does not know.
+void AddLaterOptions(CLI::App& command, lab::LaterCsv& csv);
 // Of what is no CSV file. Throws InvalidArgument that names an option which was given, and says why.
 void RequireNoCsvOptions(const lab::CsvOptions& csv, const std::string& why);
+void RequireNoLaterOptions(const lab::LaterCsv& csv, const std::string& why);
 
 // `flags`: the options of the study or the training, some of which need a forecast or no --part. Both throw InvalidArgument
 // that names the option, and FileError.
@@ -43,7 +47,7 @@ lab::SeriesData ReadData(const std::string& path, const DataArguments& arguments
 lab::SeriesData ReadData(const std::string& path, const DataArguments& arguments, const FieldFlags& flags);
 
 // What the reader of a file should know of it, to stderr; nothing where --quiet is given.
-void TellNotes(const lab::SeriesData& data, const Context& context);
+void TellNotes(const std::string& name, const std::vector<std::string>& notes, const Context& context);
 // What --dry-run prints: what was understood, column by column.
 void PrintData(const lab::SeriesData& data, const Context& context);
 

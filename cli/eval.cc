@@ -33,7 +33,7 @@ struct EvalArguments {
   bool validation = false;
   std::string beyond = "refuse";
   double share = 0.2;
-  lab::CsvOptions csv;
+  lab::LaterCsv csv;
 };
 
 lab::Beyond ParseBeyond(const std::string& name) {
@@ -102,6 +102,7 @@ int RunTable(const EvalArguments& arguments, const Context& context) {
         progress->Update((done + 1023) / 1024);
       });
   progress.reset();
+  TellNotes(lab::NameOfInput(arguments.text), scores.notes, context);
   if (context.json) {
     nlohmann::ordered_json json = {
         {"model", arguments.folder}, {"data", arguments.text}, {"name", model.name}, {"answers", scores.answers}};
@@ -124,7 +125,7 @@ std::vector<lab::Evaluation> EvaluateCounts(const EvalArguments& arguments) {
 
 int RunEval(const EvalArguments& arguments, const Context& context) {
   if (lab::HoldsSeriesModel(arguments.folder)) return RunTable(arguments, context);
-  RequireNoCsvOptions(arguments.csv, "is for labelled sequences; " + arguments.folder + " holds a model of a text");
+  RequireNoLaterOptions(arguments.csv, "is for labelled sequences; " + arguments.folder + " holds a model of a text");
   const lab::Beyond beyond = ParseBeyond(arguments.beyond);
   const std::vector<lab::Evaluation> rows =
       lab::HoldsCounts(arguments.folder)
@@ -153,7 +154,7 @@ void AddEval(CLI::App& app, Run& run) {
   command->add_option("--share", arguments->share, "Of a forecast: the share of each sequence's end whose values are scored")
       ->capture_default_str()
       ->check(CLI::Range(0.0, 1.0));
-  AddCsvOptions(*command, arguments->csv);
+  AddLaterOptions(*command, arguments->csv);
   command->footer(
       "Examples:\n  heed eval report/model labelled.csv\n  heed eval run book.txt --context 64,128,256\n  heed eval run "
       "book.txt --context 128 --beyond clamp");

@@ -35,6 +35,7 @@ namespace {
 struct InspectArguments {
   std::string folder, read, sequence, out, arrays;
   int64_t tokens = 0;
+  lab::LaterCsv csv;
   lab::InspectionOptions options;
 };
 
@@ -44,20 +45,24 @@ std::filesystem::path PageOf(const std::string& out) {
   return path.extension() == ".html" ? path : path / "report.html";
 }
 
-lab::SeriesData ReadWhole(const lab::KeptModel& model, const std::string& path) {
+lab::SeriesData ReadWhole(const lab::KeptModel& model, const InspectArguments& arguments, const Context& context) {
   const int64_t block = lab::MostDataBytes() + 1;
-  const auto stream = IsNpy(path) ? lab::NpyStream(model, path, block) : lab::CsvStream(model, path, {}, block);
+  const std::string& path = arguments.read;
+  if (IsNpy(path)) RequireNoLaterOptions(arguments.csv, "an NPY file has no cells; only CSV files do");
+  const auto stream = IsNpy(path) ? lab::NpyStream(model, path, block) : lab::CsvStream(model, path, arguments.csv, block);
   std::optional<lab::SeriesData> data = stream->Next();
   if (!data) throw FileError(path + ": it holds no rows");
+  TellNotes(data->name, stream->Notes(), context);
   return *std::move(data);
 }
 
-lab::Reading ReadingOf(const InspectArguments& arguments) {
+lab::Reading ReadingOf(const InspectArguments& arguments, const Context& context) {
   if (lab::HoldsSeriesModel(arguments.folder)) {
     const lab::KeptModel model = lab::ReadModel(arguments.folder);
-    return lab::ReadingOf(model, ReadWhole(model, arguments.read), arguments.sequence, arguments.tokens);
+    return lab::ReadingOf(model, ReadWhole(model, arguments, context), arguments.sequence, arguments.tokens);
   }
   if (!arguments.sequence.empty()) throw InvalidArgument("only-sequence: " + arguments.folder + " holds a model of text");
+  RequireNoLaterOptions(arguments.csv, "is for labelled sequences; " + arguments.folder + " holds a model of text");
   const auto model = lab::OpenModel(lab::RunFolder(arguments.folder));
   return lab::ReadingOf(*model, lab::ReadText(arguments.read), arguments.tokens);
 }
@@ -89,7 +94,7 @@ nlohmann::ordered_json JsonOf(const InspectArguments& arguments, const lab::Insp
 }
 
 int RunInspect(const InspectArguments& arguments, const Context& context) {
-  const lab::Reading reading = ReadingOf(arguments);
+  const lab::Reading reading = ReadingOf(arguments, context);
   const std::filesystem::path path = PageOf(arguments.out);
   lab::RequireWritableFile(path);
   if (!arguments.arrays.empty()) lab::RequireWritableFolder(arguments.arrays);
@@ -120,6 +125,7 @@ void AddInspect(CLI::App& app, Run& run) {
   AddList(*command, "--only-layers", options.selection.layers, "Layers to show, counted from 0; default: all");
   AddList(*command, "--only-heads", options.selection.heads, "Heads to show, counted from 0; default: all");
   AddName(*command, "--arrays", arguments->arrays, "Directory for the exact weights and statistics as NPY, with a JSON index");
+  AddLaterOptions(*command, arguments->csv);
   command->footer(
       "Examples:\n  heed inspect run book.txt --tokens 500 --out maps.html --arrays maps\n"
       "  heed inspect report/model labelled.csv --only-sequence 7 --out maps.html");

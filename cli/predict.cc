@@ -26,7 +26,7 @@ namespace {
 
 struct PredictArguments {
   std::string model, data, out;
-  lab::CsvOptions csv;
+  lab::LaterCsv csv;
 };
 
 // A table that is written as its parts come: to standard output, or beside the file whose place it takes at the end.
@@ -67,22 +67,25 @@ int RunPredict(const PredictArguments& arguments, const Context& context) {
                     "with it, and heed eval scores it");
   if (!lab::HoldsSeriesModel(arguments.model))
     throw FileError(arguments.model + ": it holds no model of labelled sequences; heed study DATA --target COLUMN makes one");
-  if (IsNpy(arguments.data)) RequireNoCsvOptions(arguments.csv, "an NPY file has no cells; only CSV files do");
+  if (IsNpy(arguments.data)) RequireNoLaterOptions(arguments.csv, "an NPY file has no cells; only CSV files do");
   const lab::KeptModel model = lab::ReadModel(arguments.model);
   lab::WatchForInterrupt();
   const std::unique_ptr<lab::SeriesStream> stream =
       IsNpy(arguments.data) ? lab::NpyStream(model, arguments.data) : lab::CsvStream(model, arguments.data, arguments.csv);
   Table table(arguments.out, context.json);
-  lab::Progress progress("predict, KiB", (stream->size() + 1023) / 1024, context.quiet);
+  std::optional<lab::Progress> progress;
+  progress.emplace("predict, KiB", (stream->size() + 1023) / 1024, context.quiet);
   int64_t answers = 0;
   while (const std::optional<lab::SeriesData> part = stream->Next()) {
     if (lab::Interrupted()) throw lab::Interruption("interrupted; no file was written");
     const lab::Predictions predictions = lab::Predict(model, *part);
     table.Add(predictions);
     answers += std::ssize(predictions.rows);
-    progress.Update((stream->read() + 1023) / 1024, fmt::format("{} answers", answers));
+    progress->Update((stream->read() + 1023) / 1024, fmt::format("{} answers", answers));
   }
   table.End();
+  progress.reset();
+  TellNotes(lab::NameOfInput(arguments.data), stream->Notes(), context);
   return 0;
 }
 
@@ -94,7 +97,7 @@ void AddPredict(CLI::App& app, Run& run) {
           "CSV file with the columns that the model was trained on, in any order; - for standard input; or X.npy")
       ->required();
   AddName(*command, "--out", arguments->out, "File for the table, whole or not at all; default: standard output");
-  AddCsvOptions(*command, arguments->csv);
+  AddLaterOptions(*command, arguments->csv);
   command->footer(
       "Examples:\n  heed predict report/model new.csv --out answers.csv\n"
       "  heed study sales.csv --target sold --time day --goal forecast --horizon 7 --out report\n"

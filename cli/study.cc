@@ -46,7 +46,7 @@ int StudyTable(const StudyArguments& arguments, const Context& context) {
   lab::Validate(options);
   const lab::SeriesData data = ReadData(arguments.text, arguments.data, arguments.flags);
   if (arguments.data.dry_run) return PrintData(data, context), 0;
-  TellNotes(data, context);
+  TellNotes(data.name, data.notes, context);
   lab::WatchForInterrupt();
   const lab::Subject subject = lab::SubjectOf(data, arguments.data.Words(arguments.text), options);
   const lab::StudyResult result = lab::RunStudy(subject, options, arguments.out);

@@ -261,7 +261,7 @@ int RunTable(const TrainArguments& arguments, const Context& context) {
   lab::Validate(options);
   const lab::SeriesData data = ReadData(arguments.text, arguments.data, arguments.flags);
   if (arguments.data.dry_run) return PrintData(data, context), 0;
-  TellNotes(data, context);
+  TellNotes(data.name, data.notes, context);
   lab::WatchForInterrupt();
   const lab::Subject subject = lab::SubjectOf(data, arguments.data.Words(arguments.text), options);
   PrintTrained(arguments, lab::TrainOne(subject, options, arguments.out), context.json);

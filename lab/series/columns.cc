@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <string_view>
 #include <utility>
 
 #include <fmt/core.h>
@@ -32,8 +33,37 @@ void Widen(SeriesColumn& column, bool first, double value) {
   column.high = first ? value : std::max(column.high, value);
 }
 
+// 1958-03-29 and 1958-03 of a day and a month that are written as a number; else empty.
 std::string AsDashes(const std::string& cell) {
-  return cell.size() == 8 ? cell.substr(0, 4) + "-" + cell.substr(4, 2) + "-" + cell.substr(6) : std::string();
+  if (cell.size() != 8 && cell.size() != 6) return {};
+  const std::string dashes = cell.substr(0, 4) + "-" + cell.substr(4, 2) + (cell.size() == 8 ? "-" + cell.substr(6) : "");
+  const bool dated = (cell.front() == '1' || cell.front() == '2') && SecondsOfDate(dashes);
+  return dated ? dashes : std::string();
+}
+
+// Whether all its numbers may be years as 1958 or months as 195803, and some differ.
+bool MayBeYears(const CsvTable& table, int64_t column) {
+  constexpr std::string_view kFirst = "1800", kLast = "2100";
+  std::set<std::string_view> seen;
+  for (int64_t row = 0; row < table.rows(); ++row) {
+    if (table.Missing(row, column)) continue;
+    const std::string& cell = table.Cell(row, column);
+    const std::string_view year = std::string_view(cell).substr(0, 4);
+    const bool digits = cell.find_first_not_of("0123456789") == std::string::npos;
+    if (!digits || year < kFirst || year > kLast || (cell.size() != 4 && (cell.size() != 6 || AsDashes(cell).empty())))
+      return false;
+    seen.insert(cell);
+  }
+  return seen.size() > 1;
+}
+
+std::string NoteOnYears(const SeriesColumn& column, bool has_time) {
+  const std::string name = ShownName(column.name);
+  const std::string range = fmt::format("'{}' holds numbers from {:.0f} to {:.0f}", name, column.low, column.high);
+  if (column.role == "time")
+    return range + ": times, but no dates; write years as 1949-01-01 for methods that know a calendar.";
+  return range + ", which may be years or months; to a model they are numbers" +
+         (has_time ? "." : "; give --time " + name + " where rows are ordered by them.");
 }
 
 }  // namespace
@@ -112,12 +142,12 @@ void RequireOneSpelling(const CsvTable& table, int64_t column) {
   }
 }
 
-void RequireNoDates(const CsvTable& table, int64_t column) {
+void RequireNoDates(const CsvTable& table, int64_t column, bool months) {
   int64_t first = -1;
   for (int64_t row = 0; row < table.rows(); ++row) {
     if (table.Missing(row, column)) continue;
-    const std::string date = AsDashes(table.Cell(row, column));
-    if (date.empty() || date.front() < '1' || date.front() > '2' || !SecondsOfDate(date)) return;
+    const std::string& cell = table.Cell(row, column);
+    if (AsDashes(cell).empty() || (cell.size() == 6 && !months)) return;
     if (first < 0) first = row;
   }
   if (first < 0) return;
@@ -148,15 +178,24 @@ DateOrder OrderOfDates(const CsvTable& table, int64_t column, DateOrder told) {
                   " may have its day or its month first, and no row tells which; give --date-order day or --date-order month");
 }
 
+std::string NoteOnGaps(const std::string& name, int64_t missing, int64_t of, bool foretold) {
+  return fmt::format(
+      "'{}' lacks {} of {} values: the last one before stands for each, and a further number tells a model where{}.",
+      ShownName(name), missing, of, foretold ? ". No window is scored by a value that is missing" : "");
+}
+
 std::vector<std::string> NotesOn(const CsvTable& table, const SeriesData& data) {
   std::vector<std::string> notes;
   if (const std::string said = table.form().Said(); !said.empty()) notes.push_back(said);
   if (data.date_order != DateOrder::kNone)
     notes.push_back(fmt::format("Dates as 01/02/2000 are read with the {} first.", ToString(data.date_order)));
-  for (const SeriesColumn& column : data.columns) {
+  for (int64_t i = 0; i < std::ssize(data.columns); ++i) {
+    const SeriesColumn& column = data.columns[i];
     const std::string name = column.name.empty() ? "The first column, which has no name," : "'" + ShownName(column.name) + "'";
     const bool target = column.role == "target" && data.TargetFeature() >= 0;
     const bool read = column.role == "feature" || target;
+    if ((column.role == "feature" || column.role == "time") && column.holds == "numbers" && MayBeYears(table, i))
+      notes.push_back(NoteOnYears(column, /*has_time=*/!data.time.empty()));
     if (column.role == "index") notes.push_back(name + " is taken for an index and is not read.");
     if (column.role == "not read" && column.holds == "nothing") notes.push_back(name + " is empty and is not read.");
     if (!read) continue;
@@ -167,12 +206,7 @@ std::vector<std::string> NotesOn(const CsvTable& table, const SeriesData& data) 
       continue;
     }
     if (column.holds == "flags") notes.push_back(name + " holds yes and no, or true and false: 1 and 0.");
-    if (column.missing > 0) {
-      notes.push_back(
-          fmt::format("{} lacks {} of {} values: the last one before stands for each, and a further number tells a "
-                      "model where{}.",
-                      name, column.missing, table.rows(), target ? ". No window is scored by a value that is missing" : ""));
-    }
+    if (column.missing > 0) notes.push_back(NoteOnGaps(column.name, column.missing, table.rows(), target));
     if (column.low == column.high)
       notes.push_back(fmt::format("{} is {:g} in all rows, which tells nothing.", name, column.low));
   }

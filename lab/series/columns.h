@@ -27,13 +27,16 @@ SeriesColumn FeatureOf(const CsvTable& table, int64_t column, bool as_names);
 
 // What is one number is one name, and has one spelling. Throws FileError that names both rows.
 void RequireOneSpelling(const CsvTable& table, int64_t column);
-// Refuses a column of days as 19580331 alone, which would be taken for numbers: the next day is 19580401, 70 more. Throws
-// FileError that names the first row and says how to write it.
-void RequireNoDates(const CsvTable& table, int64_t column);
+// Refuses a column of days as 19580331 alone, which would be taken for numbers: the next day is 19580401, 70 more; `months`: of
+// months as 195803 too. Throws FileError that names the first row and says how to write it.
+void RequireNoDates(const CsvTable& table, int64_t column, bool months = false);
 
 // What comes first in a column's dates as 31/12/2000: as `told`, or as days beyond 12 tell. Throws FileError that names a row:
 // none tells, or two contradict each other.
 DateOrder OrderOfDates(const CsvTable& table, int64_t column, DateOrder told);
+
+// What a reader should know of a column that lacks so many of its values; foretold: it is the target of a forecast.
+std::string NoteOnGaps(const std::string& name, int64_t missing, int64_t of, bool foretold);
 
 // Sentences on the form of the table and on its columns that a reader should know: separators, gaps, categories, constants,
 // what is not read. For data whose columns are known.

@@ -26,8 +26,8 @@ void CheckTimes(const CsvTable& table, const std::vector<int64_t>& rows, int64_t
 // The numbers of rows, see heed::FillFeatures.
 class NumbersOfRows {
  public:
-  NumbersOfRows(const CsvTable& table, const SequenceColumns& columns, const SeriesData& data)
-      : table_(table), columns_(columns), names_(data.marks.Categories()), known_(names_.size()) {
+  NumbersOfRows(const CsvTable& table, const SequenceColumns& columns, const SeriesData& data, LaterCells* later)
+      : table_(table), columns_(columns), names_(data.marks.Categories()), known_(names_.size()), later_(later) {
     for (const std::string& feature : data.features) {
       const auto found = std::ranges::find(data.marks.gaps, feature);
       mark_.push_back(found == data.marks.gaps.end() ? -1 : found - data.marks.gaps.begin());
@@ -53,20 +53,30 @@ class NumbersOfRows {
   double Feature(int64_t row, std::size_t feature) const {
     const int64_t column = columns_.features[feature];
     if (!table_.Missing(row, column)) return table_.Number(row, column);
-    if (mark_[feature] >= 0) return NAN;
+    if (mark_[feature] >= 0) return Gap(row, column, /*of_text=*/false);
     throw FileError(table_.Place(row, column) +
                     "the value is missing, which the model has not met in this column; fill it in, or train on data with gaps");
   }
+  double Gap(int64_t row, int64_t column, bool of_text) const {
+    if (later_ != nullptr) later_->AddGap(table_.columns()[column], table_.Line(row), of_text);
+    return NAN;
+  }
   double Category(int64_t row, std::size_t which) const {
     const int64_t column = columns_.texts[which];
-    if (table_.Missing(row, column)) return NAN;
-    const auto found = known_[which].find(table_.Cell(row, column));
+    if (table_.Missing(row, column)) return Gap(row, column, /*of_text=*/true);
+    const std::string& cell = table_.Cell(row, column);
+    const auto found = known_[which].find(cell);
     if (found != known_[which].end()) return found->second;
+    if (later_ != nullptr && later_->takes_new()) {
+      later_->AddNew(names_[which], table_.Line(row), cell);
+      return NAN;
+    }
     std::vector<std::string> names;
     for (const auto& [name, index] : known_[which]) names.push_back(ShownName(name));
-    throw FileError(
-        fmt::format("{}'{}' is no category of the model, which knows {}; write one of them, or leave the cell empty",
-                    table_.Place(row, column), ShownName(table_.Cell(row, column)), fmt::join(names, ", ")));
+    throw FileError(fmt::format(
+        "{}'{}' is no category of the model, which knows {}; write one of them, or give --new-categories as-missing, which "
+        "takes it for an empty cell",
+        table_.Place(row, column), ShownName(cell), fmt::join(names, ", ")));
   }
 
   const CsvTable& table_;
@@ -75,6 +85,7 @@ class NumbersOfRows {
   std::vector<std::map<std::string, double>> known_;  // of each column of text
   std::vector<int64_t> mark_;                         // of each feature the place of its mark, or -1
   int64_t gaps_;
+  LaterCells* later_;
 };
 
 }  // namespace
@@ -92,8 +103,9 @@ GroupedRows Grouped(const CsvTable& table, int64_t sequence_column) {
 }
 
 std::vector<SeriesSequence> SequencesOf(const CsvTable& table, const SequenceColumns& columns, const SeriesData& data,
-                                        const std::function<double(int64_t row)>& target_of) {
-  const NumbersOfRows numbers(table, columns, data);
+                                        const std::function<double(int64_t row)>& target_of, LaterCells* later) {
+  const NumbersOfRows numbers(table, columns, data, later);
+  if (later != nullptr) later->AddRows(table.rows());
   std::vector<SeriesSequence> sequences;
   for (const auto& [id, rows] : Grouped(table, columns.sequence)) {
     SeriesSequence one{id, std::ssize(rows), {}, {}, {}};

@@ -10,6 +10,7 @@
 
 #include "lab/series/csv_table.h"
 #include "lab/series/data.h"
+#include "lab/series/later_cells.h"
 
 namespace heed::lab {
 
@@ -24,10 +25,11 @@ struct SequenceColumns {
 };
 
 // The sequences of a table, in the order in which they begin, for data that have none yet; gaps are carried forward.
-// target_of(row) is not called where it is empty. Throws FileError that names row and column: a value that is missing where
-// marks.gaps has not its feature, what is no number, a text that is no category, a time that does not increase.
+// target_of(row) is not called where it is empty. later: of a file for a kept model, counts what stands for cells. Throws
+// FileError that names row and column: a value that is missing where marks.gaps has not its feature, what is no number, a text
+// that is no category unless `later` takes it, a time that does not increase.
 std::vector<SeriesSequence> SequencesOf(const CsvTable& table, const SequenceColumns& columns, const SeriesData& data,
-                                        const std::function<double(int64_t row)>& target_of);
+                                        const std::function<double(int64_t row)>& target_of, LaterCells* later = nullptr);
 
 }  // namespace heed::lab
 

@@ -104,8 +104,9 @@ struct SeriesColumns {
 // InvalidArgument that names the option.
 SeriesData ReadSeriesCsv(const std::filesystem::path& path, const SeriesColumns& columns);
 
-// X [rows, steps, features] or [rows, steps]; y [rows] or [rows, steps]. With the goal of a forecast there is no y, and the
-// target is the last feature. Integers in y are classes unless the goal says otherwise. Throws FileError and InvalidArgument.
+// X [rows, steps, features] or [rows, steps], NaN where a value is missing; y [rows] or [rows, steps]. With the goal of a
+// forecast there is no y, and the target is the last feature. Integers in y are classes unless the goal says otherwise. Throws
+// FileError and InvalidArgument.
 SeriesData ReadSeriesNpy(const std::filesystem::path& features, const std::filesystem::path& targets, const std::string& goal);
 
 }  // namespace heed::lab

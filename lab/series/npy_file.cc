@@ -198,13 +198,16 @@ std::size_t Count(const std::string& name, const Header& header, std::size_t byt
                   std::to_string(bytes));
 }
 
-// `first`: the place of the first in the whole array.
-std::vector<double> Values(const std::string& name, const Header& header, std::string_view bytes, std::size_t first) {
+// `first`: the place of the first in the whole array. may_lack: NaN is a value that is missing.
+std::vector<double> Values(const std::string& name, const Header& header, std::string_view bytes, std::size_t first,
+                           bool may_lack) {
   const Type& type = TypeNamed(name, header.type);
   std::vector<double> values(bytes.size() / type.bytes);
   for (std::size_t i = 0; i < values.size(); ++i) {
     const double value = type.read(bytes.data() + i * type.bytes);
-    if (!std::isfinite(value)) throw FileError(name + ": the value at " + Index(first + i, header.shape) + " is not finite");
+    if (!std::isfinite(value) && !(may_lack && std::isnan(value)))
+      throw FileError(name + ": the value at " + Index(first + i, header.shape) +
+                      " is not finite; fill it in, or leave its row out");
     if (type.whole && std::abs(value) > kLargestWhole) throw FileError(name + ": a whole number is beyond 2^53");
     values[i] = value;
   }
@@ -213,17 +216,20 @@ std::vector<double> Values(const std::string& name, const Header& header, std::s
 
 }  // namespace
 
-NpyArray ParseNpy(const std::string& name, const std::string& bytes) {
+NpyArray ParseNpy(const std::string& name, const std::string& bytes, bool may_lack) {
   std::string_view rest = bytes;
   const Header header = HeaderParser(name, TakeHeader(name, rest)).Parse();
   const Type& type = TypeNamed(name, header.type);
   Count(name, header, rest.size());
-  return {name, header.shape, type.whole, Values(name, header, rest, 0)};
+  return {name, header.shape, type.whole, Values(name, header, rest, 0, may_lack)};
 }
 
-NpyArray ReadNpy(const std::filesystem::path& path) { return ParseNpy(NameOfInput(path), ReadFile(path)); }
+NpyArray ReadNpy(const std::filesystem::path& path, bool may_lack) {
+  return ParseNpy(NameOfInput(path), ReadFile(path), may_lack);
+}
 
-NpyFile::NpyFile(const std::filesystem::path& path) : name_(NameOfInput(path)), file_(path.string()) {
+NpyFile::NpyFile(const std::filesystem::path& path, bool may_lack)
+    : name_(NameOfInput(path)), file_(path.string()), may_lack_(may_lack) {
   constexpr int64_t kBeforeHeader = 12;
   std::string bytes(std::min(file_.size(), kBeforeHeader + static_cast<int64_t>(kLongestHeader)), '\0');
   file_.Read(0, std::ssize(bytes), bytes.data());
@@ -240,7 +246,7 @@ std::vector<double> NpyFile::Rows(int64_t first, int64_t end) const {
   const auto bytes = static_cast<int64_t>(TypeNamed(name_, type_).bytes) * values;
   std::string read(static_cast<std::size_t>((end - first) * bytes), '\0');
   file_.Read(begin_ + first * bytes, std::ssize(read), read.data());
-  return Values(name_, {type_, false, shape_}, read, static_cast<std::size_t>(first * values));
+  return Values(name_, {type_, false, shape_}, read, static_cast<std::size_t>(first * values), may_lack_);
 }
 
 }  // namespace heed::lab

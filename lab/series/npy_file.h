@@ -22,16 +22,16 @@ struct NpyArray {
 
 // Versions 1 to 3 of the format (NumPy Enhancement Proposal 1); real numbers, integers and booleans of this machine's byte
 // order, in C order. Throws FileError that names the file and what is wrong: another type (pickled objects are never read),
-// Fortran order, a header that is malformed or longer than 64 KiB, another size than the header says, values that are not
-// finite, whole numbers beyond 2^53.
-NpyArray ReadNpy(const std::filesystem::path& path);
+// Fortran order, a header that is malformed or longer than 64 KiB, another size than the header says, values that are infinite,
+// or NaN unless the array may lack values, whole numbers beyond 2^53.
+NpyArray ReadNpy(const std::filesystem::path& path, bool may_lack = false);
 // The same from bytes.
-NpyArray ParseNpy(const std::string& name, const std::string& bytes);
+NpyArray ParseNpy(const std::string& name, const std::string& bytes, bool may_lack = false);
 
 // The same array some rows at a time.
 class NpyFile {
  public:
-  explicit NpyFile(const std::filesystem::path& path);
+  explicit NpyFile(const std::filesystem::path& path, bool may_lack = false);
 
   const std::string& name() const { return name_; }
   const std::vector<int64_t>& shape() const { return shape_; }
@@ -44,6 +44,7 @@ class NpyFile {
   std::string type_;
   std::vector<int64_t> shape_;
   int64_t begin_ = 0;  // of the values
+  bool may_lack_;
 };
 
 }  // namespace heed::lab

@@ -18,6 +18,7 @@
 #include "lab/series/csv_sequences.h"
 #include "lab/series/data.h"
 #include "lab/series/npy_file.h"
+#include "lab/series/npy_sequences.h"
 
 namespace heed::lab {
 namespace {
@@ -55,7 +56,9 @@ struct Roles {
     if (columns.target.find(',') != std::string::npos &&
         std::ranges::find(table.columns(), columns.target) == table.columns().end())
       throw InvalidArgument("target: '" + ShownName(columns.target) +
-                            "' is no column; one is foretold at a time: study each by itself, and keep the others as features");
+                            "' is no column, and one is foretold at a time; give --target " +
+                            ShownName(Trimmed(columns.target.substr(0, columns.target.find(',')))) +
+                            " in one study and the next column in another, where the others are features");
     target = table.Column("target", columns.target), sequence = place("sequence", columns.sequence);
     time = place("time", columns.time), part = place("part", columns.part);
     std::set<int64_t> told;
@@ -202,7 +205,7 @@ SequenceColumns Understand(const CsvTable& table, const SeriesColumns& columns, 
 // What times are, of a column of them.
 void UnderstandTimes(const CsvTable& table, int64_t time, DateOrder order, SeriesData& data) {
   data.has_times = true;
-  RequireNoDates(table, time);
+  RequireNoDates(table, time, /*months=*/true);
   data.has_dates = !table.TryNumber(0, time);  // the first row tells for all
   if (!data.has_dates) return;
   data.date_order = OrderOfDates(table, time, order);
@@ -273,7 +276,7 @@ SeriesData ReadSeriesCsv(const std::filesystem::path& path, const SeriesColumns&
 }
 
 SeriesData ReadSeriesNpy(const std::filesystem::path& features, const std::filesystem::path& targets, const std::string& goal) {
-  const NpyArray X = ReadNpy(features);
+  const NpyArray X = ReadNpy(features, /*may_lack=*/true);
   const auto shape_of = [](const NpyArray& array) {
     std::string text;
     for (const int64_t extent : array.shape) text += (text.empty() ? "" : ", ") + std::to_string(extent);
@@ -320,17 +323,13 @@ SeriesData ReadSeriesNpy(const std::filesystem::path& features, const std::files
     data.classes = ClassNames(y.name, names);
     for (std::size_t i = 0; i < data.classes.size(); ++i) class_index[std::stod(data.classes[i])] = static_cast<double>(i);
   }
+  FindGaps(X.values, data);
+  const int64_t each = y.values.empty() ? 0 : y.shape.size() == 2 ? steps : 1;  // targets of a row
   for (int64_t row = 0; row < rows; ++row) {
-    SeriesSequence one{std::to_string(row), steps, {}, {}, {}};
-    one.features.assign(X.values.begin() + row * steps * width, X.values.begin() + (row + 1) * steps * width);
-    if (y.values.empty()) {
-      for (int64_t step = 0; step < steps; ++step) one.targets.push_back(one.features[step * width + width - 1]);
-    } else {
-      const int64_t each = y.shape.size() == 2 ? steps : 1;
-      for (int64_t i = 0; i < each; ++i) {
-        const double value = y.values[row * each + i];
-        one.targets.push_back(class_index.empty() ? value : class_index.at(value));
-      }
+    SeriesSequence one = SequenceOf(data, row, steps, &X.values[row * steps * width]);
+    for (int64_t i = 0; i < each; ++i) {
+      const double value = y.values[row * each + i];
+      one.targets.push_back(class_index.empty() ? value : class_index.at(value));
     }
     data.sequences.push_back(std::move(one));
   }

@@ -200,7 +200,7 @@ void AddEnds(const KeptModel& model, const SeriesData& data, Scorer& scorer) {
 
 }  // namespace
 
-SeriesScores ScoresOfCsv(const KeptModel& model, const std::filesystem::path& path, double share, const CsvOptions& csv,
+SeriesScores ScoresOfCsv(const KeptModel& model, const std::filesystem::path& path, double share, const LaterCsv& csv,
                          const std::function<void(int64_t done, int64_t of)>& on_bytes, int64_t block) {
   const LabelledStream labelled = ScoredCsv(model, path, csv, block);
   std::optional<Scorer> scorer;
@@ -219,9 +219,10 @@ SeriesScores ScoresOfCsv(const KeptModel& model, const std::filesystem::path& pa
       forecasts->Add(*std::move(part));
     }
   }
-  if (forecasts) return forecasts->Scores();
-  if (scorer) return scorer->Scores();
-  throw FileError(NameOfInput(path) + ": it has no rows");
+  if (!forecasts && !scorer) throw FileError(NameOfInput(path) + ": it has no rows");
+  SeriesScores scores = forecasts ? forecasts->Scores() : scorer->Scores();
+  scores.notes = labelled.stream->Notes();
+  return scores;
 }
 
 }  // namespace heed::lab

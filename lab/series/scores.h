@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <string>
+#include <vector>
 
 #include "lab/series/kept_model.h"
 #include "lab/series/score_sums.h"
@@ -15,6 +17,7 @@ namespace heed::lab {
 struct SeriesScores {
   int64_t answers = 0;  // classes or values that were scored
   NamedScores numbers;
+  std::vector<std::string> notes = {};  // see SeriesStream::Notes
 };
 
 // Of a CSV file with targets, or standard input where the path is "-", read as CsvStream reads one, about `block` bytes at a
@@ -24,7 +27,7 @@ struct SeriesScores {
 // its sequences, and standard input of forecasts is read whole. What grows with the file is the id of each sequence, and what
 // ClassScores keeps. on_bytes hears how many bytes are read, of how many; 0 where nobody knows. Throws FileError that names
 // what is too short or cannot be computed with, and Interruption on Ctrl-C.
-SeriesScores ScoresOfCsv(const KeptModel& model, const std::filesystem::path& path, double share, const CsvOptions& csv = {},
+SeriesScores ScoresOfCsv(const KeptModel& model, const std::filesystem::path& path, double share, const LaterCsv& csv = {},
                          const std::function<void(int64_t done, int64_t of)>& on_bytes = {}, int64_t block = kBlockBytes);
 
 }  // namespace heed::lab

@@ -68,9 +68,11 @@ SequenceParts SplitSequences(const SeriesData& data, double share) {
     const bool whole = data.goal == SeriesGoal::kClassification && std::ranges::all_of(data.classes, IsWholeNumber);
     throw InvalidArgument(
         "sequence: " + data.name + " has " + std::to_string(data.sequences.size()) + " sequence(s); a " + ToString(data.goal) +
-        " needs at least 3, to train, to validate and to test: --sequence names the column that tells them "
-        "apart, or --goal forecast foretells the next values of '" +
-        ShownName(data.target) + "' within one" +
+        " needs at least 3, to train, to validate and to test: --sequence names the column that tells them apart; to one long "
+        "sequence add such a column, which numbers pieces of it, as 0 in the first hundred rows and 1 in the next" +
+        (data.goal == SeriesGoal::kClassification && !whole
+             ? ""
+             : "; or --goal forecast foretells the next values of '" + ShownName(data.target) + "' within one") +
         (whole ? "; its whole numbers were taken for classes, --goal regression takes them for numbers" : ""));
   }
   SequenceParts parts;

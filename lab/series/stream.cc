@@ -22,6 +22,7 @@
 #include "lab/series/csv_sequences.h"
 #include "lab/series/magnitudes.h"
 #include "lab/series/npy_file.h"
+#include "lab/series/npy_sequences.h"
 #include "lab/training/interrupt.h"
 
 namespace heed::lab {
@@ -62,7 +63,8 @@ struct FormColumns {
   }
 };
 
-std::vector<SeriesSequence> SequencesFor(const SeriesForm& form, const CsvTable& table, const FormColumns& columns) {
+std::vector<SeriesSequence> SequencesFor(const SeriesForm& form, const CsvTable& table, const FormColumns& columns,
+                                         LaterCells& later) {
   const SeriesData data = Unread(form, table.name());
   std::function<double(int64_t)> target_of;
   const int64_t target = columns.target;
@@ -80,7 +82,7 @@ std::vector<SeriesSequence> SequencesFor(const SeriesForm& form, const CsvTable&
       return static_cast<double>(found - form.classes.begin());
     };
   }
-  return SequencesOf(table, columns.of, data, target_of);
+  return SequencesOf(table, columns.of, data, target_of, &later);
 }
 
 // A sequence that has one answer has one target.
@@ -158,17 +160,19 @@ enum class Reading { kAnswers, kScores };
 
 class CsvSeries : public SeriesStream {
  public:
-  CsvSeries(const KeptModel& model, const std::filesystem::path& path, const CsvOptions& csv, int64_t block, Reading reading)
+  CsvSeries(const KeptModel& model, const std::filesystem::path& path, const LaterCsv& csv, int64_t block, Reading reading)
       : form_(model.form),
         scores_(reading == Reading::kScores),
         needed_(StepsNeeded(model)),
         name_(NameOfInput(path)),
         bytes_(path, block),
         blocks_(
-            name_, [this](std::string& bytes) { return bytes_.Append(bytes); }, csv) {}
+            name_, [this](std::string& bytes) { return bytes_.Append(bytes); }, csv),
+        later_(csv) {}
 
   int64_t size() const override { return bytes_.size(); }
   int64_t read() const override { return bytes_.read(); }
+  std::vector<std::string> Notes() const override { return later_.Notes(); }
 
   std::optional<SeriesData> Next() override {
     SeriesData part = Unread(form_, name_);
@@ -187,7 +191,7 @@ class CsvSeries : public SeriesStream {
   void Take(const CsvTable& table, SeriesData& part) {
     if (!columns_) columns_.emplace(form_, table, /*with_targets=*/scores_);
     SeriesData fresh = Unread(form_, table.name());
-    fresh.sequences = SequencesFor(form_, table, *columns_);
+    fresh.sequences = SequencesFor(form_, table, *columns_, later_);
     for (SeriesSequence& sequence : fresh.sequences) {
       if (open_ && sequence.id == open_->id)
         fresh.CarryForward(sequence, &open_->features[(open_->steps - 1) * fresh.Numbers()]);
@@ -263,6 +267,7 @@ class CsvSeries : public SeriesStream {
   std::string name_;
   Bytes bytes_;
   CsvBlocks blocks_;
+  LaterCells later_;
   std::optional<FormColumns> columns_;
   std::unordered_set<std::string> seen_;  // ids
   std::optional<SeriesSequence> open_;    // whose rows may go on
@@ -293,7 +298,7 @@ bool StandTogether(const SeriesForm& form, const std::filesystem::path& path, co
 }
 
 // All at once: the file's size is checked.
-std::unique_ptr<SeriesStream> WholeCsv(const KeptModel& model, const std::filesystem::path& path, const CsvOptions& csv,
+std::unique_ptr<SeriesStream> WholeCsv(const KeptModel& model, const std::filesystem::path& path, const LaterCsv& csv,
                                        Reading reading) {
   if (path != "-") InputFile(path.string(), MostDataBytes());
   return std::make_unique<CsvSeries>(model, path, csv, MostDataBytes() + 1, reading);
@@ -306,23 +311,20 @@ bool IsLarge(const std::filesystem::path& path, int64_t block) {
 
 class NpySeries : public SeriesStream {
  public:
-  NpySeries(const KeptModel& model, const std::filesystem::path& path, int64_t block) : form_(model.form), file_(path) {
+  NpySeries(const KeptModel& model, const std::filesystem::path& path, int64_t block)
+      : form_(model.form), file_(path, /*may_lack=*/true) {
     const std::vector<int64_t>& shape = file_.shape();
     const int64_t columns = std::ssize(form_.features);
-    if (form_.marks.count() > 0) {
-      throw FileError(fmt::format("{}: the model reads gaps or texts in {}, which an array has not; give a CSV file",
-                                  file_.name(),
-                                  form_.marks.gaps.empty() ? form_.marks.category_columns.front() : form_.marks.gaps.front()));
-    }
+    if (form_.marks.texts() > 0)
+      throw FileError(fmt::format("{}: the model reads texts in '{}', which an array has not; give a CSV file", file_.name(),
+                                  ShownName(form_.marks.category_columns.front())));
     const bool one = columns == 1 && shape.size() == 2;
     if (form_.has_times || std::ranges::find(shape, 0) != shape.end() || (!one && (shape.size() != 3 || shape[2] != columns))) {
       throw FileError(fmt::format("{}: the model reads {}, got an array of [{}]", file_.name(),
                                   form_.has_times ? "times, which an array has not" : fmt::format("[rows, steps, {}]", columns),
                                   fmt::join(shape, ", ")));
     }
-    const auto found = std::ranges::find(form_.features, form_.target);
-    target_ = found - form_.features.begin();
-    if (form_.Forecasts() && target_ == columns)
+    if (form_.Forecasts() && std::ranges::find(form_.features, form_.target) == form_.features.end())
       throw FileError(
           fmt::format("{}: the target '{}' is none of the model's features, which alone an array has; give a CSV file",
                       file_.name(), ShownName(form_.target)));
@@ -332,6 +334,7 @@ class NpySeries : public SeriesStream {
 
   int64_t size() const override { return file_.shape()[0] * row_bytes_; }
   int64_t read() const override { return next_ * row_bytes_; }
+  std::vector<std::string> Notes() const override { return later_.Notes(file_.shape()[1]); }
 
   std::optional<SeriesData> Next() override {
     const int64_t steps = file_.shape()[1], columns = std::ssize(form_.features);
@@ -339,20 +342,16 @@ class NpySeries : public SeriesStream {
     if (next_ == end) return std::nullopt;
     const std::vector<double> values = file_.Rows(next_, end);
     SeriesData data = Unread(form_, file_.name());
-    for (auto begin = values.begin(); next_ < end; ++next_, begin += steps * columns) {
-      SeriesSequence sequence{std::to_string(next_), steps, {}, {}, {}};
-      sequence.features.assign(begin, begin + steps * columns);
-      for (int64_t step = 0; form_.Forecasts() && step < steps; ++step)
-        sequence.targets.push_back(sequence.features[step * columns + target_]);
-      data.sequences.push_back(std::move(sequence));
-    }
+    for (const double* row = values.data(); next_ < end; ++next_, row += steps * columns)
+      data.sequences.push_back(SequenceOf(data, next_, steps, row, &later_));
     return data;
   }
 
  private:
   SeriesForm form_;
   NpyFile file_;
-  int64_t target_, row_bytes_, at_once_, next_ = 0;
+  LaterCells later_ = LaterCells(LaterCsv());
+  int64_t row_bytes_, at_once_, next_ = 0;
 };
 
 }  // namespace
@@ -366,7 +365,7 @@ int64_t StepsNeeded(const KeptModel& model) {
   return std::max(model.form.steps() + 1, whole ? std::clamp<int64_t>(season->get<int64_t>(), 0, kMostSeason) : 0);
 }
 
-std::unique_ptr<SeriesStream> CsvStream(const KeptModel& model, const std::filesystem::path& path, const CsvOptions& csv,
+std::unique_ptr<SeriesStream> CsvStream(const KeptModel& model, const std::filesystem::path& path, const LaterCsv& csv,
                                         int64_t block) {
   Validate(csv);
   const bool apart = path != "-" && !model.form.sequence.empty() && IsLarge(path, block) &&
@@ -375,7 +374,7 @@ std::unique_ptr<SeriesStream> CsvStream(const KeptModel& model, const std::files
   return std::make_unique<CsvSeries>(model, path, csv, block, Reading::kAnswers);
 }
 
-LabelledStream ScoredCsv(const KeptModel& model, const std::filesystem::path& path, const CsvOptions& csv, int64_t block) {
+LabelledStream ScoredCsv(const KeptModel& model, const std::filesystem::path& path, const LaterCsv& csv, int64_t block) {
   Validate(csv);
   const bool input = path == "-", forecasts = model.form.Forecasts();
   bool whole = LooksAtAll(model) || (input ? forecasts : !IsLarge(path, block));

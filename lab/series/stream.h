@@ -11,6 +11,7 @@
 
 #include "lab/series/data.h"
 #include "lab/series/kept_model.h"
+#include "lab/series/later_cells.h"
 
 namespace heed::lab {
 
@@ -22,6 +23,8 @@ class SeriesStream {
   virtual std::optional<SeriesData> Next() = 0;
   virtual int64_t size() const = 0;  // bytes of the file; 0 where nobody knows
   virtual int64_t read() const = 0;  // of them
+  // Sentences on what stood for cells of the parts so far, see LaterCells.
+  virtual std::vector<std::string> Notes() const { return {}; }
 };
 
 inline constexpr int64_t kBlockBytes = int64_t{1} << 20;
@@ -31,7 +34,7 @@ inline constexpr int64_t kBlockBytes = int64_t{1} << 20;
 // on as many steps as the model reads. A file whose sequences do not stand together is read whole, and so is any file for
 // Holt-Winters and a calendar, which look at all histories; what gzip compressed is unpacked block by block; FileError names
 // the limit, and on standard input of more than `block` bytes the row where a sequence comes back.
-std::unique_ptr<SeriesStream> CsvStream(const KeptModel& model, const std::filesystem::path& path, const CsvOptions& csv = {},
+std::unique_ptr<SeriesStream> CsvStream(const KeptModel& model, const std::filesystem::path& path, const LaterCsv& csv = {},
                                         int64_t block = kBlockBytes);
 // Whether a method answers a sequence from all others too, or from all of its history.
 bool LooksAtAll(const KeptModel& model);
@@ -51,10 +54,10 @@ struct LabelledStream {
 // forecast all of them, where `before` of a sequence were in the part before too, as many as an answer may look at and
 // foretell. Throws FileError, beside what CsvStream does, for targets that are no class of the model, or that differ within a
 // sequence which has one answer.
-LabelledStream ScoredCsv(const KeptModel& model, const std::filesystem::path& path, const CsvOptions& csv = {},
+LabelledStream ScoredCsv(const KeptModel& model, const std::filesystem::path& path, const LaterCsv& csv = {},
                          int64_t block = kBlockBytes);
-// X.npy of [rows, steps, features], or [rows, steps] of one feature; a forecast's target must be one of them, and a model that
-// reads gaps or texts is refused. About `block` bytes are held at once, at least a row.
+// X.npy of [rows, steps, features], or [rows, steps] of one feature, NaN where the model knows gaps; a forecast's target must
+// be one of them, and a model that reads texts is refused. About `block` bytes are held at once, at least a row.
 std::unique_ptr<SeriesStream> NpyStream(const KeptModel& model, const std::filesystem::path& path, int64_t block = kBlockBytes);
 
 }  // namespace heed::lab

@@ -125,7 +125,7 @@ def _parquet(path: str) -> dict[str, Any]:
 
 
 def _array_files(data: Any, target: Any, options: dict[str, Any], folder: pathlib.Path) -> list[pathlib.Path]:
-    """NPY files, or where numbers are missing and labels are texts one CSV file with a column `row`; options gain its names."""
+    """NPY files, or where labels are texts one CSV file with a column `row`; options gain its names."""
     X, y = numpy.asarray(data), None if target is None else numpy.asarray(target)
     if X.dtype.kind not in "biuf" or X.ndim not in (2, 3) or not X.size:
         raise ValueError(f"data: expected an array of numbers [rows, steps, features], got {X.dtype} {list(X.shape)}")
@@ -133,7 +133,9 @@ def _array_files(data: Any, target: Any, options: dict[str, Any], folder: pathli
         raise ValueError(f"target: expected labels [{X.shape[0]}] or {list(X.shape[:2])}, got shape {list(y.shape)}")
     if y is None and options.get("goal") != "forecast":
         raise ValueError("target: expected a label for each row of the array, or goal='forecast', which foretells its last feature")
-    if all(array.dtype.kind in "biuf" and numpy.isfinite(array).all() for array in (X, y) if array is not None):
+    for place in numpy.argwhere(numpy.isinf(X))[:1]:
+        raise ValueError(f"data: the value at {place.tolist()} is infinite; expected finite numbers, or NaN where one is missing")
+    if y is None or y.dtype.kind in "biuf":
         files = [save_array(folder / "X.npy", X)]
         if y is not None:
             files.append(save_array(folder / "y.npy", y))
@@ -169,7 +171,8 @@ def files_of(data: Any, target: Any, options: dict[str, Any], folder: pathlib.Pa
         files = _array_files(data, target, options, folder)
         return str(files[0]), files
     if target is None or numpy.ndim(target) != 0:
-        raise TypeError(f"target: expected the name of a column, got {type(target).__name__}")
+        several = "; one is foretold at a time" if isinstance(target, (list, tuple)) else ""
+        raise TypeError(f"target: expected the name of a column, got {type(target).__name__}{several}")
     files = [save_columns(folder / "data.csv", _columns_of(data, options))]
     options["target"] = target
     options.setdefault("separator", "comma")

@@ -57,17 +57,17 @@ class StudyResult:
         """The model that the study recommends: heed.open_model of its folder `model`."""
         return open_model(self._folder / "model")
 
-    def predict(self, data: Any, *, lengths: Any = None, times: Any = None) -> Any:
+    def predict(self, data: Any, *, lengths: Any = None, times: Any = None, new_categories: str = "refuse") -> Any:
         """The table of `heed predict` for later data, as a frame: classes with their probabilities, or values from low to high.
 
-        The arguments are those of heed.models.TableModel.predict, whose errors they raise; a frame of pandas may have the time or
+        The arguments are those of heed.models.TableModel.predict, whose warnings and errors they raise; a frame of pandas may have the time or
         the sequence as its index. TypeError after the study of a text: best.generate(prompt, characters) goes on with one.
         """
         model = self.best
         if not isinstance(model, TableModel):
             raise TypeError("predict: the study was of a text; best.generate(prompt, characters) goes on with one")
         data = _data_files.with_index(data, (model.form.sequence, model.form.time))
-        columns = model.predict(data, lengths=lengths, times=times).columns()
+        columns = model.predict(data, lengths=lengths, times=times, new_categories=new_categories).columns()
         library = _data_files.library_of(data)
         rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
         return self._frame(rows, library if library in ("pandas", "polars") else "")
@@ -116,7 +116,7 @@ def study(data: Any, target: Any = None, *, out: str | os.PathLike[str] = "repor
               y.npy, where the page's commands find it
     options   those that `heed study --help` lists, with _ for -: budget="quick", encoders=["gru", "lstm"], no_header=True
 
-    An empty cell stands for None, NaN and pandas' NA. What the program says meanwhile goes to sys.stderr; quiet=True is silent.
+    None, NaN and pandas' NA are missing values, as empty cells are. What the program says meanwhile goes to sys.stderr; quiet=True is silent.
     KeyboardInterrupt ends the program; the same call goes on where it was.
 
     TypeError for data of another kind and for options that the program does not have; ValueError for arguments and options, and

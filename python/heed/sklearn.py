@@ -72,6 +72,7 @@ class _SequenceEstimator(BaseEstimator):  # type: ignore[misc]
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.three_d_array = True
+        tags.input_tags.allow_nan = True
         return tags
 
     def _train(self, X: Any, labels: Any) -> None:
@@ -97,10 +98,12 @@ class _SequenceEstimator(BaseEstimator):  # type: ignore[misc]
     def _fitted_to(self, X: Any, y: Any) -> tuple[Any, Any]:
         """(X, y), checked. Of X features are the third extent, and of a table [rows, steps] there is one."""
         self._extents = 3 if _extents_of(X) == 3 else 2
-        rules = {"y_numeric": self._goal == "regression", "ensure_min_samples": 3}  # one to train, to validate, to test
+        # One row to train, one to validate, one to test; NaN is a gap.
+        rules: dict[str, Any] = {"ensure_min_samples": 3, "ensure_all_finite": "allow-nan"}
+        rules["y_numeric"] = self._goal == "regression"
         if self._extents == 2:
             return tuple(validate_data(self, X, y, dtype=numpy.float64, **rules))
-        X = check_array(X, dtype=numpy.float64, allow_nd=True)
+        X = check_array(X, dtype=numpy.float64, allow_nd=True, ensure_all_finite="allow-nan")
         _, y = validate_data(self, X.reshape(len(X), -1), y, **rules)
         self.n_features_in_ = X.shape[2]
         return X, y
@@ -108,8 +111,8 @@ class _SequenceEstimator(BaseEstimator):  # type: ignore[misc]
     def _checked(self, X: Any) -> Any:
         """X, to answer: as in fit, but for the number of rows, and with three extents that of steps."""
         if self._extents == 2:
-            return validate_data(self, X, dtype=numpy.float64, reset=False)
-        X = check_array(X, dtype=numpy.float64, allow_nd=True)
+            return validate_data(self, X, dtype=numpy.float64, reset=False, ensure_all_finite="allow-nan")
+        X = check_array(X, dtype=numpy.float64, allow_nd=True, ensure_all_finite="allow-nan")
         if X.ndim != 3 or X.shape[2] != self.n_features_in_:
             raise ValueError(f"X: expected [rows, steps, {self.n_features_in_}] as in fit, got shape {list(X.shape)}")
         return X
@@ -142,7 +145,8 @@ class SequenceClassifier(ClassifierMixin, _SequenceEstimator):  # type: ignore[m
         SequenceClassifier("gru", steps=500).fit(X, y).predict_proba(X)
 
     A table X [rows, steps] is sequences of one feature. Steps are as many in every row; predict takes longer and shorter ones too,
-    except of a table.
+    except of a table. NaN is a missing value: the last one before stands for it, and one more number tells a model where. A feature
+    that lacked none in fit is refused.
     """
 
     classes_: numpy.typing.NDArray[Any]

@@ -203,6 +203,25 @@ TEST(FilesOfPeopleTest, ColumnsWithNothingToTellAreSaid) {
   EXPECT_EQ(data.columns[0].role, "index");
 }
 
+TEST(FilesOfPeopleTest, YearsAreToldToBeNumbers) {
+  const std::string rows = "1958,200001,1.5,2.5\n1959,200002,2.5,3.5\n";
+  const SeriesData features = Read("year,month,x,y\n" + rows, Forecast());
+  EXPECT_TRUE(Holds(Joined(features.notes),
+                    "'year' holds numbers from 1958 to 1959, which may be years or months; to a model they "
+                    "are numbers; give --time year where rows are ordered by them."))
+      << Joined(features.notes);
+  EXPECT_TRUE(Holds(Joined(features.notes), "'month' holds numbers from 200001 to 200002, which may be"))
+      << Joined(features.notes);
+  const SeriesData timed = Read("year,month,x,y\n" + rows, Forecast("year"));
+  EXPECT_TRUE(Holds(Joined(timed.notes), "'year' holds numbers from 1958 to 1959: times, but no dates")) << Joined(timed.notes);
+  EXPECT_FALSE(Holds(Joined(timed.notes), "--time month")) << Joined(timed.notes);
+  for (const char* other :
+       {"1958,1\n1958,2\n", "1958,1\n3000,2\n", "1958.5,1\n1959,2\n", "195813,1\n195814,2\n", "58,1\n59,2\n"}) {
+    const SeriesData data = Read(std::string("x,y\n") + other, Forecast());
+    EXPECT_FALSE(Holds(Joined(data.notes), "may be years")) << other;
+  }
+}
+
 TEST(FilesOfPeopleTest, WhatIsNotReadIsRefusedWithARemedy) {
   struct Case {
     std::string contents;
@@ -229,7 +248,8 @@ TEST(FilesOfPeopleTest, WhatIsNotReadIsRefusedWithARemedy) {
       {"d,y\n2000-01-01,1\n2000-01-02,2\n", Forecast(), "row 2, column 'd': '2000-01-01' is a date", "--time d"},
       {"x;y\n1,5;1.234,5\n", Forecast(), "row 2, column 'y': '1.234,5' is no number", "write it as 1234,5"},
       {names, Forecast(), "column 'who' holds 101 different texts", "--features"},
-      {"x,y\n1,2\n3,4\n", two, "'x,y' is no column", "study each by itself"},
+      {"t,y\n195803,1\n195804,2\n", Forecast("t"), "row 2, column 't': '195803' reads as a date", "1958-03"},
+      {"x,y\n1,2\n3,4\n", two, "'x,y' is no column", "give --target x in one study"},
       {"x,y\n1,2\n3,4\n", never, "told apart by '5'", "choose comma"},
       {"x,y\n1,a\n2,\n",
        {.target = "y", .sequence = "", .time = "", .features = {}, .goal = ""},

@@ -206,6 +206,9 @@ TEST(SeriesDataTest, OneSequenceOfWholeNumbersIsToldWhatItMayBe) {
     EXPECT_TRUE(Holds(classes, part)) << classes;
   const std::string numbers = error(Csv(table, Columns("passengers", "", "", "regression")));
   EXPECT_TRUE(Holds(numbers, "--goal forecast") && !Holds(numbers, "taken for classes")) << numbers;
+  EXPECT_TRUE(Holds(numbers, "numbers pieces of it, as 0 in the first hundred rows and 1 in the next")) << numbers;
+  const std::string words = error(Csv("x,y\n1,walk\n2,walk\n3,run\n", Columns("y")));
+  EXPECT_TRUE(Holds(words, "numbers pieces of it") && !Holds(words, "forecast")) << words;
 }
 
 std::string Npy(const std::string& header, const std::string& values) {
@@ -249,8 +252,10 @@ TEST(NpyFileTest, RefusesWhatIsNotAnArrayOfNumbers) {
   EXPECT_TRUE(Holds(NpyError(Npy("{'descr': '<f8', 'fortran_order': False, 'shape': (1,), } x", eight)), "follows"));
   EXPECT_TRUE(Holds(NpyError(std::string("\x93NUMPY\x01\x00\xff\xff{}", 12)), "claims 65535 bytes"));
   EXPECT_TRUE(Holds(NpyError(std::string("\x93NUMPY\x07\x00\x02\x00{}", 12)), "version 7"));
-  const double nan = NAN;
-  EXPECT_TRUE(Holds(NpyError(FormatNpy(2, 2, {1, 2, nan, 4})), "[1, 0] is not finite"));
+  const double nan = NAN, infinity = INFINITY;
+  EXPECT_TRUE(Holds(NpyError(FormatNpy(2, 2, {1, 2, nan, 4})), "[1, 0] is not finite; fill it in"));
+  EXPECT_TRUE(std::isnan(ParseNpy("a.npy", FormatNpy(2, 2, {1, 2, nan, 4}), /*may_lack=*/true).values[2]));
+  EXPECT_TRUE(Holds(WhatOf<Error>([&] { ParseNpy("a.npy", FormatNpy(2, 2, {1, 2, infinity, 4}), true); }), "[1, 0]"));
   for (std::size_t cut = 0; cut < 100; ++cut) EXPECT_NE(NpyError(FormatNpy(2, 3, {1, 2, 3, 4, 5, 6}).substr(0, cut)), "");
 }
 

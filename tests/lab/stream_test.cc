@@ -14,6 +14,7 @@
 #include "heed/error.h"
 #include "lab/data/random.h"
 #include "lab/report/file.h"
+#include "lab/report/npy.h"
 #include "lab/series/batches.h"
 #include "lab/series/csv_table.h"
 #include "lab/series/npy_file.h"
@@ -260,7 +261,101 @@ TEST(StreamTest, ArraysAreReadSomeRowsAtATime) {
   bytes.resize(bytes.size() - 3), bytes.append(reinterpret_cast<const char*>(&broken), sizeof broken);
   WriteFile(folder.path() / "x.npy", bytes);
   const auto with_gap = NpyStream(model, folder.path() / "x.npy", 1000);
-  EXPECT_TRUE(Holds(WhatOf<FileError>([&] { InParts(model, *with_gap, parts); }), "the value at [49, 5, 1] is not finite"));
+  EXPECT_TRUE(Holds(WhatOf<FileError>([&] { InParts(model, *with_gap, parts); }),
+                    "x.npy: sequence 49, step 5, 'z': the value is missing, which the model has not met"));
+}
+
+// Of rows id, x, z, word: what stands for a cell is told once, however the file is cut, and is the same as an empty cell.
+TEST(StreamTest, GapsAndNewTextsAreTold) {
+  SeriesForm form = FormOf("classification", false);
+  form.sequence = "id", form.marks = {.gaps = {"x"}, .category_columns = {"word", "word"}, .category_names = {"calm", "wild"}};
+  const KeptModel model = Untrained(form);
+  const ScratchFolder folder;
+  std::string text = "id,x,z,word\n", blank = text;
+  for (int row = 0; row < 60; ++row) {
+    const std::string begin =
+        fmt::format("s{},{},{}", row / 5, row == 7 || row == 23 ? "NA" : std::to_string(row % 4), row % 3);
+    const std::string word = row == 11 || row == 40 ? "odd" : row == 12 ? "" : row % 2 == 0 ? "calm" : "wild";
+    text += begin + "," + word + "\n", blank += begin + "," + (word == "odd" ? "" : word) + "\n";
+  }
+  WriteFile(folder.path() / "new.csv", text), WriteFile(folder.path() / "blank.csv", blank);
+  const std::string refused = WhatOf<FileError>([&] { CsvStream(model, folder.path() / "new.csv")->Next(); });
+  EXPECT_TRUE(Holds(refused, "new.csv: row 13, column 'word': 'odd' is no category of the model, which knows calm, wild;"));
+  EXPECT_TRUE(Holds(refused, "give --new-categories as-missing")) << refused;
+  LaterCsv later;
+  later.new_categories = "as-missing";
+  const auto empty_stream = CsvStream(model, folder.path() / "blank.csv");
+  int64_t parts = 0;
+  const Predictions empty = InParts(model, *empty_stream, parts);
+  for (const int64_t block : {150, 1 << 20}) {
+    const auto stream = CsvStream(model, folder.path() / "new.csv", later, block);
+    ExpectAlike(InParts(model, *stream, parts), empty);
+    EXPECT_EQ(parts > 1, block < 1000);
+    EXPECT_EQ(
+        stream->Notes(),
+        (std::vector<std::string>{
+            "'word' lacks 1 of 60 values, the first in row 14: each is none of the categories.",
+            "'x' lacks 2 of 60 values, the first in row 9: the last one before stands for each.",
+            "'word' holds texts that the model has not met in 2 of 60 rows, the first in row 13: odd. Each is taken for a "
+            "missing value, which is none of the categories."}));
+  }
+  later.new_categories = "ignore";
+  EXPECT_TRUE(
+      Holds(WhatOf<InvalidArgument>([&] { CsvStream(model, folder.path() / "new.csv", later); }), "refuse or as-missing"));
+}
+
+// NaN of an array is an empty cell of a file.
+TEST(StreamTest, GapsOfAnArrayAreThoseOfAFile) {
+  SeriesForm form = FormOf("forecast", true);
+  form.marks.gaps = {"z"};
+  KeptModel model = Untrained(form);
+  const ScratchFolder folder;
+  std::string header = "{'descr': '<f8', 'fortran_order': False, 'shape': (3, 8, 2), }", text = "id,x,z,y\n";
+  header.resize(117, ' '), header += '\n';
+  std::string bytes = "\x93NUMPY\x01" + std::string(1, '\0') + std::string(1, static_cast<char>(header.size())) + '\0' + header;
+  Random random(3);
+  for (int64_t step = 0; step < 24; ++step) {
+    const double values[] = {random.Uniform(), step % 8 > 0 && step % 5 == 0 ? double{NAN} : random.Uniform()};
+    bytes.append(reinterpret_cast<const char*>(values), sizeof values);
+    text += fmt::format("{},{},{},0\n", step / 8, values[0], std::isnan(values[1]) ? "" : fmt::format("{}", values[1]));
+  }
+  WriteFile(folder.path() / "x.npy", bytes), WriteFile(folder.path() / "x.csv", text);
+  model.form.target = "z";
+  const auto array = NpyStream(model, folder.path() / "x.npy");
+  const std::optional<SeriesData> of_array = array->Next();
+  model.form.sequence = "id";
+  const auto file = CsvStream(model, folder.path() / "x.csv");
+  const std::optional<SeriesData> of_file = file->Next();
+  ASSERT_EQ(of_array->sequences.size(), 3U);
+  for (std::size_t s = 0; s < 3; ++s) {
+    EXPECT_EQ(of_array->sequences[s].features, of_file->sequences[s].features) << s;
+    EXPECT_EQ(std::ssize(of_array->sequences[s].targets), 8) << s;
+  }
+  EXPECT_EQ(of_array->sequences[0].features[5 * 3 + 2], 1) << "a mark";
+  EXPECT_EQ(array->Notes(),
+            std::vector<std::string>{"'z' lacks 4 of 24 values, the first in sequence 0, step 5: the last one before "
+                                     "stands for each."});
+  model.form.marks = {}, model.form.sequence.clear();
+  const auto without = NpyStream(model, folder.path() / "x.npy");
+  EXPECT_TRUE(Holds(WhatOf<FileError>([&] { without->Next(); }), "x.npy: sequence 0, step 5, 'z': the value is missing"));
+}
+
+TEST(StreamTest, ArraysMayLackValues) {
+  const ScratchFolder folder;
+  const auto X = folder.path() / "X.npy", nothing = folder.path() / "N.npy";
+  WriteFile(X, FormatNpy(3, 4, {NAN, 2, 3, 4, 5, NAN, NAN, 8, 9, 10, 11, 12}));
+  const SeriesData data = ReadSeriesNpy(X, {}, "forecast");
+  EXPECT_EQ(data.marks.gaps, std::vector<std::string>{"feature 0"});
+  EXPECT_EQ(data.sequences[1].features, (std::vector<double>{5, 0, 5, 1, 5, 1, 8, 0}));
+  EXPECT_EQ(data.sequences[1].targets, (std::vector<double>{5, 5, 5, 8}));
+  EXPECT_TRUE(std::isnan(data.sequences[0].targets[0]));
+  EXPECT_EQ(data.notes,
+            std::vector<std::string>{
+                "'feature 0' lacks 3 of 12 values: the last one before stands for each, and a further number tells a "
+                "model where. No window is scored by a value that is missing."});
+  WriteFile(nothing, FormatNpy(2, 2, std::vector<double>(4, NAN)));
+  EXPECT_TRUE(Holds(WhatOf<Error>([&] { ReadSeriesNpy(nothing, {}, "forecast"); }), "'feature 0' holds no value"));
+  EXPECT_TRUE(Holds(WhatOf<Error>([&] { ReadSeriesNpy(X, X, "regression"); }), "X.npy: the value at [0, 0] is not finite"));
 }
 
 // However a file is cut into blocks, its rows are the same, and so is what is wrong with it.

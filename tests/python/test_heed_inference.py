@@ -140,8 +140,14 @@ def test_texts_and_gaps_stand_in_lists(tmp_path):
     model = made(tmp_path / "model", form, shares=[0.25, 0.75])
     assert model.columns == ["sold", "hand"] and model.categories == {"hand": ["left", "right"]}
     assert len(model.predict([[[None, " right "], [2.0, 0], [math.nan, None], [3, ""]]]).classes) == 1
-    with pytest.raises(ValueError, match=r"^data: row 0, step 1, 'hand': 'both' is no category of the model, which knows left, right$"):
+    with pytest.raises(ValueError, match=r"^data: row 0, step 1, 'hand': 'both' is no category of the model, which knows left, right; .*'as-"):
         model.predict([[[1.0, "left"], [1.0, "both"]]])
+    with pytest.warns(UserWarning, match="'both' is no category .*; it and 1 more new texts are taken for missing values") as warned:
+        taken = model.predict([[[1.0, "left"], [1.0, "both"], [1.0, "none"]]], new_categories="as-missing")
+    assert [warning.filename for warning in warned] == [__file__]
+    assert taken == model.predict([[[1.0, "left"], [1.0, None], [1.0, "N/A"]]])
+    with pytest.raises(ValueError, match="new_categories: expected 'refuse' or 'as-missing', got 'ignore'"):
+        model.predict([[[1.0, "left"]]], new_categories="ignore")
     with pytest.raises(ValueError, match=r'^data: column "hand": row 0, step 0: 2.0+ is no category; expected 0 to 1'):
         model.predict([[[1.0, 2]]])
     with pytest.raises(ValueError, match=r"^data: row 0, step 0, 'sold': expected a number, got 'one'$"):

@@ -91,6 +91,17 @@ def test_rows_of_sequences_need_not_stand_together(network, walks):
         assert given[name] == pytest.approx(probabilities, rel=1e-5)
 
 
+def test_names_are_those_of_a_file(network, walks):
+    """Without the spaces around them; ids that a frame made real numbers are whole."""
+    places = {name: float(place) for place, name in enumerate(dict.fromkeys(walks["walk"]))}
+    spaced = {f" {name} ": values for name, values in walks.items()} | {" walk ": [places[name] for name in walks["walk"]]}
+    answers = network.predict(spaced)
+    assert answers.sequences == [str(place) for place in range(len(places))]
+    numpy.testing.assert_array_equal(answers.probabilities, network.predict(walks).probabilities)
+    refused(network, walks | {"x ": walks["x"]}, "expected columns of different names")
+    refused(network, walks | {"walk": [" ", *walks["walk"][1:]]}, "column 'walk', row 0: the value is missing")
+
+
 def test_gradients_reach_every_weight(network, walks):
     batch = network.prepare(walks)
     assert batch.features.shape == (len(set(walks["walk"])), int(batch.lengths.max()), network.form.width)
@@ -116,7 +127,7 @@ def test_data_that_do_not_fit_are_refused_by_name(network, walks):
     refused(network, {"walk": ["a"], "y": [1]}, "the model reads 'time', 'x', 'z', which are not among its columns walk, y")
     refused(network, walks | {"x": walks["x"][1:]}, "expected columns of one length")
     refused(network, walks | {"x": ["one", *walks["x"][1:]]}, "column 'x', row 0: expected numbers")
-    refused(network, walks | {"z": [*walks["z"][:-1], numpy.nan]}, f"column 'z', row {len(walks['z']) - 1}: nan is not a finite")
+    refused(network, walks | {"z": [*walks["z"][:-1], numpy.nan]}, f"column 'z', row {len(walks['z']) - 1}: nan is not a finite number; fill it in, or train")
     refused(network, walks | {"walk": [None, *walks["walk"][1:]]}, "column 'walk', row 0: the value is missing")
     refused(network, walks | {"time": [0.0] * len(walks["x"])}, "row 1, column 'time': 0.0 is not behind the row before")
     refused(network, walks | {"x": [1e101, *walks["x"][1:]]}, "column 'x': 1e+101 is beyond 1e100")

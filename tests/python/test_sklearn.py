@@ -76,8 +76,19 @@ def test_other_lengths_are_answered_and_other_features_refused(fitted):
         fitted.predict(X[:, :, :2])
     with pytest.raises(ValueError, match=r"got shape \[40, 9\]"):
         fitted.predict(X[:, :, 0])
-    with pytest.raises(ValueError, match="NaN"):
+    with pytest.raises(ValueError, match="row 0, step 0, feature 0: nan is not a finite number; fill it in, or train on data with gaps"):
         fitted.predict(numpy.full((1, 5, 3), numpy.nan))
+    with pytest.raises(ValueError, match="infinity"):
+        fitted.predict(numpy.full((1, 5, 3), numpy.inf))
+
+
+def test_nan_is_a_gap():
+    X, y = sequences()
+    X[::4, 1, 2] = numpy.nan
+    model = SequenceClassifier("gru", steps=60, **SMALL).fit(X, y)
+    with pytest.warns(UserWarning, match="'feature 2' lacks 10 of 200 values, the first in row 0, step 1"):
+        assert model.score(X, y) > 0.9
+    assert model._model.form.gaps == ("feature 2",)
 
 
 def test_what_heed_train_refuses_is_a_value_error():

@@ -8,6 +8,7 @@ import os
 import pathlib
 import shutil
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -64,7 +65,7 @@ def test_arrays_that_are_numbers_stay_arrays(tmp_path):
         ("numbers", X, y, ["X.npy", "y.npy"]),
         ("steps", X[:, :, 0] > 0, numpy.repeat(y[:, None], STEPS, 1), ["X.npy", "y.npy"]),
         ("texts", X, labels, ["data.csv"]),
-        ("gap", numpy.where(X == X[1, 2, 0], math.nan, X), y, ["data.csv"]),
+        ("gap", numpy.where(X == X[1, 2, 0], math.nan, X), y, ["X.npy", "y.npy"]),
     ):
         options = {}
         path, written = _data_files.files_of(given, target, options, tmp_path / name)
@@ -130,6 +131,25 @@ def test_texts_and_gaps_of_an_array_are_told_in_a_table(tmp_path):
     with open(tmp_path / "report/data.csv", encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
     assert rows[3 * STEPS + 2]["feature 1"] == "" and float(rows[7]["feature 0"]) == X[1, 1, 0]
+
+
+def test_gaps_of_an_array_stay_in_the_array(tmp_path):
+    X, y = sequences()
+    X[3, 2, 1] = math.nan
+    result = heed.study(X, y, out=tmp_path / "report", **SMALL)
+    assert result.best.form.gaps == ("feature 1",) and sorted(path.name for path in (tmp_path / "report").glob("*.npy")) == ["X.npy", "y.npy"]
+    assert "lacks 1 of" in pathlib.Path(result.report).read_text(encoding="utf-8")
+    with pytest.warns(UserWarning, match="data: 'feature 1' lacks 1 of .* values, the first in row 3, step 2: the last one") as warned:
+        told = result.predict(X)
+    assert [warning.filename for warning in warned] == [__file__]
+    shown = subprocess.run([_program.path(), "predict", str(tmp_path / "report/model"), str(tmp_path / "report/X.npy")],
+                           capture_output=True, encoding="utf-8", check=True, env=_program.environment())
+    assert "'feature 1' lacks 1 of" in shown.stderr and "the first in sequence 3, step 2" in shown.stderr
+    probabilities = [float(row["p 1"]) for row in csv.DictReader(shown.stdout.splitlines())]
+    assert column(told, "p 1") == pytest.approx(probabilities, abs=1e-5)
+    X[3, 2, 1] = math.inf
+    with pytest.raises(ValueError, match=r"data: the value at \[3, 2, 1\] is infinite"):
+        heed.study(X, y, out=tmp_path / "other", **SMALL)
 
 
 def test_a_forecast_of_a_frame_whose_index_is_its_time(tmp_path):
@@ -206,7 +226,7 @@ BAD = {
     "lengths": ({"x": [1, 2], "label": [0]}, "label", {}, ValueError, "columns of one length"),
     "empty": ({"x": [], "label": []}, "label", {}, ValueError, "1 row or more"),
     "no target": ({"x": [1, 2]}, None, {}, TypeError, "target: expected the name of a column, got NoneType"),
-    "labels beside a table": ({"x": [1, 2]}, [1, 2], {}, TypeError, "target: expected the name of a column, got list"),
+    "labels beside a table": ({"x": [1, 2]}, [1, 2], {}, TypeError, "got list; one is foretold at a time"),
     "names": ({1: [1, 2], "1": [3, 4]}, "1", {}, ValueError, "columns of different names"),
     "array of texts": (numpy.array([["a"]]), [1], {}, ValueError, "data: expected an array of numbers"),
     "extents": (numpy.zeros(3), [1, 2, 3], {}, ValueError, r"got float64 \[3\]"),

@@ -8,11 +8,15 @@ import json
 import math
 import operator
 import os
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
 from ._library import LIBRARY, Handle, require
 from ._steps import Answers, Steps, beside, counts_of, float_of, listed, of_array, of_lists, shown, zeros
+
+
+_MISSING = ("", "na", "n/a", "nan", "null", "?")  # as files have it
 
 
 def _names(function: Any, *arguments: Any) -> Iterator[str]:
@@ -74,21 +78,25 @@ class TableModel(_Model):
         self.goal, self.target, self.time = form["goal"], form["target"], form["time"]
         self.horizon = LIBRARY.heed_model_outputs(model) if self.goal == "forecast" else 1
 
-    def predict(self, data: Any, *, lengths: Any = None, times: Any = None, target: Any = None) -> Answers:
+    def predict(
+        self, data: Any, *, lengths: Any = None, times: Any = None, target: Any = None, new_categories: str = "refuse"
+    ) -> Answers:
         """The answers of `heed predict` for sequences, in their order.
 
-        data      [rows, steps, columns]: an array of NumPy, or lists, whose rows may have different numbers of steps; of one column
-                  [rows, steps] too. Numbers as they were measured. None or NaN where the model knows missing values; of a column of
-                  text in lists the text, in arrays its place in `categories`
-        lengths   whole numbers [rows]: how many steps of each row count; None: all
-        times     [rows, steps], of a model with `time`: increasing; of dates seconds since 1970 in UTC
-        target    [rows, steps]: the target's own values, of a forecast whose target is none of the columns
+        data            [rows, steps, columns]: an array of NumPy, or lists, whose rows may have different numbers of steps; of one
+                        column [rows, steps] too. Numbers as they were measured. None or NaN where the model knows missing values; of a
+                        column of text in lists the text, in arrays its place in `categories`
+        lengths         whole numbers [rows]: how many steps of each row count; None: all
+        times           [rows, steps], of a model with `time`: increasing; of dates seconds since 1970 in UTC
+        target          [rows, steps]: the target's own values, of a forecast whose target is none of the columns
+        new_categories  a text of lists that is no category of the model is an error with "refuse"; with "as-missing" it is a missing
+                        value, of which a UserWarning tells
 
         ValueError that names the argument and the place: other shapes, numbers that are not finite or too large to compute with, times
         that do not increase, sequences that are too short; TypeError for data of another kind; RuntimeError where an answer is not
         finite. Memory: that of the answers, and 8 bytes a number of the data.
         """
-        given = self._data(data)
+        given = self._data(data, new_categories)
         counts = given.counts if lengths is None else counts_of(lengths, given)
         if bool(self.time) != (times is not None):
             raise ValueError(f"times: expected {'those of each step' if self.time else 'none: the model reads none'}")
@@ -114,20 +122,32 @@ class TableModel(_Model):
         likeliest = [self.classes[max(range(outputs), key=row.__getitem__)] for row in listed("probabilities", told[0])]
         return Answers(sequences, numbers, likeliest, told[0], None, None, None)
 
-    def _data(self, data: Any) -> Steps:
+    def _data(self, data: Any, new_categories: str) -> Steps:
+        if new_categories not in ("refuse", "as-missing"):
+            raise ValueError(f"new_categories: expected 'refuse' or 'as-missing', got {shown(new_categories)}")
         if hasattr(data, "__array__"):
             return of_array("data", data, len(self.columns))
-        return of_lists("data", data, len(self.columns), self._number)
+        new: list[str] | None = None if new_categories == "refuse" else []
+        steps = of_lists("data", data, len(self.columns), lambda value, column, where: self._number(value, column, where, new))
+        if new:
+            warnings.warn(f"{new[0]}; it and {len(new) - 1} more new texts are taken for missing values, which are none", stacklevel=3)
+        return steps
 
-    def _number(self, value: Any, column: int, where: str) -> float:
-        """Of a cell, of a text the place of its category."""
+    def _number(self, value: Any, column: int, where: str, new: list[str] | None) -> float:
+        """Of a cell, of a text the place of its category. new: gains a sentence on a text that is none; None: ValueError."""
         name = self.columns[column]
         if not isinstance(value, str) or name not in self.categories:
             return float_of(value, f"{where}, {shown(name)}")
-        known = self.categories[name]
-        if value.strip() not in ("", *known):
-            raise ValueError(f"{where}, {shown(name)}: {shown(value)} is no category of the model, which knows {', '.join(known[:20])}")
-        return float(known.index(value.strip())) if value.strip() else math.nan
+        known, text = self.categories[name], value.strip()
+        if text in known:
+            return float(known.index(text))
+        if text.lower() in _MISSING:
+            return math.nan
+        told = f"{where}, {shown(name)}: {shown(value)} is no category of the model, which knows {', '.join(known[:20])}"
+        if new is None:
+            raise ValueError(f"{told}; write one of them, or give new_categories='as-missing', which takes it for a missing value")
+        new.append(told)
+        return math.nan
 
     def _shaped(self, answers: array.array[float], kept: list[int], data: Steps) -> Any:
         """Of [all, outputs] those that are kept, in the kind of the data; of one value without the last dimension."""

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import datetime
 import math
-from collections.abc import Mapping
+import sys
+import warnings
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, NoReturn
 
 import numpy
@@ -55,7 +57,10 @@ def _number(value: Any) -> float:
     return float(value) if flag is None else flag
 
 
-def _numbers(column: str, values: Any, gaps: bool = False) -> Floats:
+_REMEDY = "fill it in, or train on data with gaps"
+
+
+def _numbers(column: str, values: Any, gaps: bool = False, remedy: str = "fill it in") -> Floats:
     """One-dimensional, NaN where a value is missing and gaps are known. ValueError that names the column and the row."""
     array = numpy.asarray(values)
     if array.ndim != 1:
@@ -72,7 +77,7 @@ def _numbers(column: str, values: Any, gaps: bool = False) -> Floats:
     wrong = ~numpy.isfinite(numbers) & ~(numpy.isnan(numbers) & gaps)
     if wrong.any():
         row = int(wrong.argmax())
-        raise ValueError(f"column {shown(column)}, row {row}: {numbers[row]} is not a finite number; fill it in")
+        raise ValueError(f"column {shown(column)}, row {row}: {numbers[row]} is not a finite number; {remedy}")
     return numbers
 
 
@@ -81,21 +86,65 @@ def _text(value: Any) -> str:
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value).strip()
 
 
-def _indices(form: Form, column: str, values: Any) -> Floats:
-    """Of a column of text the places of its categories. ValueError that names the row of a text that is none."""
+def _indices(form: Form, column: str, values: Any, new_categories: str) -> Floats:
+    """Of a column of text the places of its categories, NaN where none is given and infinity for a text that is taken for a missing
+    value. ValueError that names the row of one that is refused."""
     places = {name: float(place) for place, name in enumerate(form.categories[column])}
     indices = numpy.full(len(values), math.nan)
+    new: dict[str, int] = {}  # the row of each first one
     for row, value in enumerate(numpy.asarray(values).tolist()):
         if is_missing(value):
             continue
-        if _text(value) not in places:
+        text = _text(value)
+        if text not in places and new_categories == "refuse":
             known = ", ".join(list(places)[:20])
             raise ValueError(
                 f"column {shown(column)}, row {row}: {shown(value)} is no category of the model, which knows {known}; write one of "
-                "them, or leave it missing"
+                "them, or give new_categories='as-missing', which takes it for a missing value"
             )
-        indices[row] = places[_text(value)]
+        indices[row] = places.get(text, math.inf)
+        if text not in places:
+            new.setdefault(text, row)
+    if new:
+        _tell(
+            f"{shown(column)} holds texts that the model has not met in {int(numpy.isinf(indices).sum())} of {len(indices)} rows, the "
+            f"first in row {min(new.values())}: {', '.join(list(new)[:6])}{', ..' if len(new) > 6 else ''}. Each is taken for a missing "
+            "value, which is none of the categories"
+        )
     return indices
+
+
+def _tell(what: str) -> None:
+    """A warning at the line that called predict, or another method that reads data."""
+    frame, level = sys._getframe(), 1
+    while frame.f_back is not None and frame.f_globals["__name__"].startswith("heed."):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(f"data: {what}", stacklevel=level)
+
+
+class _Gaps:
+    """Missing values, which something else stands for, counted by column."""
+
+    def __init__(self, form: Form) -> None:
+        self._form, self._columns = form, [*form.features, *form.categories]
+        self._missing = numpy.zeros(len(self._columns), dtype=numpy.int64)
+        self._first: dict[int, str] = {}
+        self._steps = 0
+
+    def add(self, steps: Floats, place: Callable[[int], str]) -> None:
+        """steps: [steps, columns], NaN where a value is missing. place(step): where that is."""
+        missing = numpy.isnan(steps)
+        for column in numpy.flatnonzero(missing.any(axis=0)).tolist():
+            self._first.setdefault(column, place(int(missing[:, column].argmax())))
+        self._missing += missing.sum(axis=0)
+        self._steps += len(steps)
+
+    def tell(self) -> None:
+        """A warning for each column that has some."""
+        for column, first in sorted(self._first.items()):
+            stands = "the last one before stands for each" if column < len(self._form.features) else "each is none of the categories"
+            told = f"{shown(self._columns[column])} lacks {self._missing[column]} of {self._steps} values"
+            _tell(f"{told}, the first in {first}: {stands}")
 
 
 def _with_marks(form: Form, given: Floats) -> Floats:
@@ -155,9 +204,13 @@ class _Table:
     """Columns by name: a frame of pandas or polars, or a mapping."""
 
     def __init__(self, data: Any) -> None:
-        self._data = data
-        self.names = list(data) if isinstance(data, Mapping) else list(data.columns)
-        lengths = {name: len(data[name]) for name in self.names}
+        names = list(data) if isinstance(data, Mapping) else list(data.columns)
+        # As files have them: without the spaces around them, and numbers as texts.
+        self._data = {str(name).strip(): data[name] for name in names}
+        if len(self._data) < len(names):
+            raise ValueError(f"data: expected columns of different names, got {shown(names)}")
+        self.names = list(self._data)
+        lengths = {name: len(values) for name, values in self._data.items()}
         if len(set(lengths.values())) > 1:
             raise ValueError(f"data: expected columns of one length, got {shown(lengths)}")
         if not self.names or not max(lengths.values()):
@@ -170,11 +223,14 @@ class _Table:
             has = ", ".join(map(str, self.names[:20])) + (", ..." if len(self.names) > 20 else "")
             raise ValueError(f"data: the model reads {', '.join(missing)}, which are not among its columns {has}")
 
-    def numbers(self, name: str, gaps: bool = False) -> Floats:
-        return _numbers(name, self._data[name], gaps)
+    def numbers(self, name: str) -> Floats:
+        return _numbers(name, self._data[name])
 
-    def indices(self, form: Form, name: str) -> Floats:
-        return _indices(form, name, self._data[name])
+    def feature(self, form: Form, name: str) -> Floats:
+        return _numbers(name, self._data[name], name in form.gaps, _REMEDY)
+
+    def indices(self, form: Form, name: str, new_categories: str) -> Floats:
+        return _indices(form, name, self._data[name], new_categories)
 
     def times(self, form: Form) -> Floats:
         return _moments(form.time, self._data[form.time], form.date_order) if form.has_dates else self.numbers(form.time)
@@ -183,18 +239,22 @@ class _Table:
         """Rows of each sequence, in the order in which sequences begin."""
         groups: dict[str, list[int]] = {}
         for row, name in enumerate(numpy.asarray(self._data[column]).tolist()):
-            if name is None or name != name:
-                raise ValueError(f"column {shown(column)}, row {row}: the value is missing")
-            groups.setdefault(str(name).strip(), []).append(row)
+            if not name.strip() if isinstance(name, str) else is_missing(name):
+                raise ValueError(f"column {shown(column)}, row {row}: the value is missing; fill it in, or leave the row out")
+            groups.setdefault(_text(name), []).append(row)
         return groups
 
 
-def _of_table(form: Form, data: Any) -> list[SequenceData]:
+def _of_table(form: Form, data: Any, new_categories: str) -> list[SequenceData]:
     table = _Table(data)
     columns = [*([form.sequence] if form.sequence else []), *([form.time] if form.has_times else []), *form.features, *form.categories]
     table.require([*columns, *([form.target] if form.forecasts else [])])
-    given = [table.numbers(name, name in form.gaps) for name in form.features]
-    steps = numpy.stack([*given, *(table.indices(form, name) for name in form.categories)], axis=1)
+    given = [table.feature(form, name) for name in form.features]
+    steps = numpy.stack([*given, *(table.indices(form, name, new_categories) for name in form.categories)], axis=1)
+    gaps = _Gaps(form)
+    gaps.add(steps, "row {}".format)
+    gaps.tell()
+    steps[numpy.isinf(steps)] = math.nan
     times = table.times(form) if form.has_times else None
     target = table.numbers(form.target) if form.forecasts and form.target not in form.features else None
     groups = table.groups(form.sequence) if form.sequence else {"all": list(range(len(steps)))}
@@ -239,21 +299,23 @@ def _of_array(form: Form, data: Any, lengths: Any, times: Any) -> list[SequenceD
     if form.forecasts and form.target not in form.features:
         raise ValueError(f"data: the model forecasts {shown(form.target)}, which is none of its features; give it as a table")
     places = numpy.array([name in form.gaps for name in form.features] + [True] * len(form.categories))  # where NaN may stand
-    sequences = []
+    sequences, gaps = [], _Gaps(form)
     for row in range(rows):
         kept = X[row, : counts[row]]
         _require_numbers(form, kept, places, f"data: row {row}")
+        gaps.add(kept, f"row {row}, step {{}}".format)
         moments = None if at is None else _numbers(f"times of row {row}", at[row, : counts[row]])
         numbers = _with_marks(form, kept)
         target = _target_of(form, str(row), numbers, None)
         sequences.append(SequenceData(str(row), numpy.arange(len(kept)), numbers, moments, target))
+    gaps.tell()
     return sequences
 
 
 def _require_numbers(form: Form, steps: Floats, gaps: numpy.typing.NDArray[numpy.bool_], place: str) -> None:
     """Of an array's row: ValueError that names the step of what is not finite, or the index of no category."""
     for step, feature in numpy.argwhere(~numpy.isfinite(steps) & ~(numpy.isnan(steps) & gaps))[:1]:
-        raise ValueError(f"{place}, step {step}, feature {feature}: {steps[step, feature]} is not a finite number")
+        raise ValueError(f"{place}, step {step}, feature {feature}: {steps[step, feature]} is not a finite number; {_REMEDY}")
     for feature, (column, names) in enumerate(form.categories.items(), len(form.features)):
         wrong = ~numpy.isnan(steps[:, feature]) & ~numpy.isin(steps[:, feature], numpy.arange(len(names)))
         if wrong.any():
@@ -299,13 +361,17 @@ def _require_computable(form: Form, sequence: SequenceData) -> None:
         refuse(form.time, sequence.steps - 1, sequence.times[-1], "lies more than 2^53 typical steps behind its window's first")
 
 
-def sequences_of(form: Form, data: Any, lengths: Any = None, times: Any = None) -> list[SequenceData]:
+def sequences_of(
+    form: Form, data: Any, lengths: Any = None, times: Any = None, new_categories: str = "refuse"
+) -> list[SequenceData]:
     """The sequences of a table or an array, as TableModel.predict takes them. ValueError that names the argument, the column or
     the place of a value; TypeError for what is neither."""
+    if new_categories not in ("refuse", "as-missing"):
+        raise ValueError(f"new_categories: expected 'refuse' or 'as-missing', got {shown(new_categories)}")
     if isinstance(data, Mapping) or hasattr(data, "columns"):
         if lengths is not None or times is not None:
             raise ValueError("lengths, times: expected beside an array alone; a table has its rows and a column of times")
-        sequences = _of_table(form, data)
+        sequences = _of_table(form, data, new_categories)
     elif hasattr(data, "__array__") or isinstance(data, (list, tuple)):
         sequences = _of_array(form, data, lengths, times)
     else:

@@ -83,18 +83,21 @@ class TableModel(torch.nn.Module):
         super().__init__()
         self.form, self.name, self.low, self.high, self.trained, self.reached = form, "", (), (), {}, {}
 
-    def predict(self, data: Any, *, lengths: Any = None, times: Any = None) -> Answers:
+    def predict(self, data: Any, *, lengths: Any = None, times: Any = None, new_categories: str = "refuse") -> Answers:
         """The answers of `heed predict` for data that come later, each sequence in the order in which it begins.
 
-        data      a frame of pandas or polars, or a mapping of columns: a row a step, columns found by their names, others not
-                  looked at; the rows of a sequence in order of time. Or an array [rows, steps, features], a row a sequence
-        lengths   integers [rows], beside an array: how many steps of each row count; None: all
-        times     [rows, steps], beside an array, of a model with times; of dates seconds since 1970 in UTC
+        data            a frame of pandas or polars, or a mapping of columns: a row a step, columns found by their names, others not
+                        looked at; the rows of a sequence in order of time. Or an array [rows, steps, features], a row a sequence
+        lengths         integers [rows], beside an array: how many steps of each row count; None: all
+        times           [rows, steps], beside an array, of a model with times; of dates seconds since 1970 in UTC
+        new_categories  a text of a frame that is no category of the model is an error with "refuse", and a missing value with
+                        "as-missing"
 
-        ValueError for columns that are missing, numbers that are not finite or cannot be computed with, times that do not
+        UserWarning that tells of each column with missing values or new texts how many there are, where the first is, and what
+        stands for them. ValueError for columns that are missing, numbers that are not finite or cannot be computed with, times that do not
         increase, and sequences that are too short; TypeError for data of another kind.
         """
-        sequences = sequences_of(self.form, data, lengths, times)
+        sequences = sequences_of(self.form, data, lengths, times, new_categories)
         windows, names, rows, kept = [], [], [], []
         for index, sequence in enumerate(sequences):
             for window, read in windows_of(self.form, sequences, index):
@@ -118,10 +121,10 @@ class TableModel(torch.nn.Module):
         told = (values.reshape(shape) for values in (answers, low, high))
         return Answers(self.form, names, rows_told, None, *told)
 
-    def prepare(self, data: Any, *, lengths: Any = None, times: Any = None) -> Batch:
-        """The last steps of each sequence, as many as are read at once, as one batch for `forward` of a network. The arguments
-        and errors are those of predict."""
-        sequences = sequences_of(self.form, data, lengths, times)
+    def prepare(self, data: Any, *, lengths: Any = None, times: Any = None, new_categories: str = "refuse") -> Batch:
+        """The last steps of each sequence, as many as are read at once, as one batch for `forward` of a network. The arguments,
+        warnings and errors are those of predict."""
+        sequences = sequences_of(self.form, data, lengths, times, new_categories)
         return batch_of(self.form, sequences, [last_window(self.form, sequences, index) for index in range(len(sequences))])
 
     def _answers(self, sequences: Sequence[SequenceData], windows: Sequence[Window]) -> Floats:
