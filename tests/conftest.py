@@ -2,11 +2,15 @@
 
 import collections
 import functools
+import os
 import pathlib
 import re
 import sys
 
 import pytest
+
+# Before anything loads OpenMP. Tests share the cores; threads that spin while they wait would take time slices from each other.
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests" / "house"))
