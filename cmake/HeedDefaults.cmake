@@ -19,11 +19,16 @@ if(PROJECT_IS_TOP_LEVEL)
   # ccache takes objects that use a precompiled header only when told that the header's time stamps do not matter, and gcc
   # must then keep the header visible in preprocessed output.
   find_program(HEED_CCACHE ccache)
+  # gcc looks for memory to free whenever its heap has doubled. Below 1 GiB, which LibTorch's headers come near, that costs a fifth
+  # of the time and frees next to nothing. What is compiled stays the same, so ccache need not know.
+  set(heed_memory --param=ggc-min-heapsize=1000000)
   if(HEED_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
     set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env
-      CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime ${HEED_CCACHE})
+      CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime CCACHE_IGNOREOPTIONS=${heed_memory}
+      ${HEED_CCACHE})
     add_compile_options($<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>)
   endif()
+  add_compile_options($<$<CXX_COMPILER_ID:GNU>:${heed_memory}>)
 endif()
 
 if(HEED_SANITIZE)

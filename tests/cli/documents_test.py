@@ -254,7 +254,6 @@ def test_a_dry_run_prints_what_the_page_shows(shell):
     assert result.stdout.split() == indented("docs/series.md", "shop.csv: forecast").split(), result.stderr
 
 
-@of_a_page
 @pytest.mark.parametrize("page", [page for page in TEXTS if WITHIN_SENTENCES.search(TEXTS[page])])
 def test_commands_within_sentences_are_told_by_help(page):
     for command in WITHIN_SENTENCES.findall(TEXTS[page]):

@@ -33,6 +33,12 @@ def base():
     return (newest and _git("log", "-1", "--format=%H", f"--before={int(newest) - TOGETHER}")) or None
 
 
+def third(names):
+    """Every third of the names, from the place on that the hash of the newest commit draws; all of them where there is no commit."""
+    newest = _git("rev-parse", "HEAD")
+    return set(sorted(names)[int(newest, 16) % 3 :: 3] if newest else names)
+
+
 def _text(lines):
     """What a file says apart from where it and its headers lie."""
     guard = next((line.split()[1] for line in lines if line.startswith("#ifndef ")), None)

@@ -12,7 +12,7 @@ endif()
 file(MAKE_DIRECTORY ${WORK}/include)
 file(CREATE_LINK ${highway}/hwy ${WORK}/include/hwy SYMBOLIC)
 list(TRANSFORM FOLDERS PREPEND -I)
-foreach(source dispatch/forward_kernel dispatch/backward_kernel dispatch/packed_matrix
+foreach(source dispatch/forward_kernel dispatch/backward_kernel position/hook_set dispatch/packed_matrix
     mixers/linear_attention/linear_attention mixers/gated_delta/gated_delta mixers/step)
   get_filename_component(kernel ${source} NAME)
   execute_process(

@@ -2,7 +2,8 @@
 # runs them, and looks at what find_package says where something is missing.
 #   cmake -DSOURCE=heed's tree -DBUILD=its build folder -DWORK=scratch folder -DCOMPONENT=engine|inference|nn -DCOMPILER=c++
 #     -DVERSION=heed's -DREADME_LINES=the CMake lines of README.md -DREADELF=readelf -DDOCUMENT_PROGRAM=the program that a
-#     document has for the component [-DTORCH_FOLDER=the folder of LibTorch's libraries] [-DCLI=ON] -P this
+#     document has for the component [-DTORCH_FOLDER=the folder of LibTorch's libraries] [-DCLI=ON]
+#     [-DPYTHON=python3 -DEXPECTED=the lines that the program must print] -P this
 foreach(argument SOURCE BUILD WORK COMPONENT COMPILER VERSION README_LINES READELF DOCUMENT_PROGRAM)
   if(NOT DEFINED ${argument})
     message(FATAL_ERROR "-D${argument} is missing")
@@ -73,7 +74,9 @@ if(NOT output MATCHES "heed needs Google Highway")
 endif()
 run(0 ${consumer} -DCMAKE_DISABLE_FIND_PACKAGE_hwy=OFF)
 run(0 ${CMAKE_COMMAND} --build ${WORK}/consumer)
-if(NOT COMPONENT STREQUAL inference)  # whose program takes the folder of a model
+if(EXPECTED)
+  run(0 ${PYTHON} ${CMAKE_CURRENT_LIST_DIR}/../examples/check_output.py ${EXPECTED} ${WORK}/consumer/my_program)
+elseif(NOT COMPONENT STREQUAL inference)  # whose program takes the folder of a model
   run(0 ${WORK}/consumer/my_program)
 endif()
 if(COMPONENT STREQUAL engine)  # whose public headers a longer program uses

@@ -103,6 +103,18 @@ class Changes(unittest.TestCase):
                 os.environ["HEED_BASE"] = "HEAD~1"
                 self.assertEqual(changes.changed_files(), {pathlib.Path("third"), pathlib.Path("fourth")})
 
+    def test_each_page_has_its_turn_in_one_of_three_commits(self):
+        names = [f"page {number}" for number in range(20)]
+        turns = []
+        for newest in ("0c", "0d", "0e", "0c"):
+            with mock.patch.object(changes, "_git", return_value=newest):
+                turns.append(changes.third(names))
+        self.assertEqual(set().union(*turns), set(names))
+        self.assertEqual(sum(map(len, turns[:3])), len(names))
+        self.assertEqual(turns[0], turns[3])
+        with mock.patch.object(changes, "_git", return_value=None):
+            self.assertEqual(changes.third(names), set(names))
+
     def test_a_source_that_only_moved_has_not_changed(self):
         body = "".join(f"int number_{x} = {x};\n" for x in range(20))
         header = "// A page.\n#ifndef {0}\n#define {0}\n\n#include \"{1}\"\n\n{2}\n#endif  // {0}\n"

@@ -317,6 +317,7 @@ def test_a_zigzag_layout_needs_equal_parts(ranks):
         ranks.run(CASES, "of_lengths", 3, [4, 4, 6], "zigzag")
 
 
+@pytest.mark.page(lambda item: {pathlib.Path("docs/distributed.md")})
 def test_the_document_runs_and_prints_what_it_says(tmp_path):
     page = (pathlib.Path(__file__).resolve().parents[2] / "docs/distributed.md").read_text(encoding="utf-8")
     (block,) = re.findall(r"^```py\n(.*?)^```", page, re.DOTALL | re.MULTILINE)

@@ -8,9 +8,9 @@
 
 #include <array>
 #include <cstddef>
+#include <optional>
 #include <span>
 #include <tuple>
-#include <utility>
 
 #include "core/arena.h"
 #include "position/hook_place.h"
@@ -20,18 +20,15 @@
 HWY_BEFORE_NAMESPACE();
 namespace heed::HWY_NAMESPACE {
 
+// Made and destroyed in hook_set.cc alone, for float and double: where hooks are made their methods are compiled, and these are
+// as much to compile as a kernel.
 template <class T>
 class HookSet {
  public:
   // Their scratch areas come from `arena`, in the layout of SchemeSet::LayScratch. value_dim: where rows behind the values
   // begin.
-  HookSet(const position::SchemeSet<T>& schemes, core::Arena& arena, const attention::Problem& problem, simd::Ahead& ahead) {
-    const auto make = [&]<std::size_t... X>(std::index_sequence<X...>) {
-      position::HookPlace place{problem.plan, problem.cut, ahead, problem.plan.shape().value_dim};
-      (Make(std::get<X>(schemes.calls()), std::get<X>(all_), arena, place), ...);
-    };
-    make(std::make_index_sequence<std::tuple_size_v<Hooks<T>>>());
-  }
+  HookSet(const position::SchemeSet<T>& schemes, core::Arena& arena, const attention::Problem& problem, simd::Ahead& ahead);
+  ~HookSet();
   HookSet(const HookSet&) = delete;
   HookSet& operator=(const HookSet&) = delete;
 
@@ -39,12 +36,7 @@ class HookSet {
 
  private:
   template <class Call, class Hook>
-  void Make(const std::optional<Call>& call, std::optional<Hook>& hook, core::Arena& arena, position::HookPlace& place) {
-    if (!call) return;
-    hook.emplace(*call, typename Call::Scratch(arena, *call), place);
-    place.output_row += call->output_rows();
-    present_[count_++] = &*hook;
-  }
+  void Make(const std::optional<Call>& call, std::optional<Hook>& hook, core::Arena& arena, position::HookPlace& place);
 
   Hooks<T> all_;
   std::array<PositionHook<T>*, std::tuple_size_v<Hooks<T>>> present_{};
