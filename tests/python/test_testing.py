@@ -57,7 +57,7 @@ def test_schemes_of_heed(name):
 def test_schemes_of_heed_compiled(name, backend):
     if backend == "inductor" and not any(map(shutil.which, ("g++", "clang++", "c++"))):
         pytest.skip("inductor needs a C++ compiler, and there is none")
-    assert check_scheme(SCHEMES[name], compile=backend)["compile"].status == "passed"
+    assert check_scheme(SCHEMES[name], compile=backend, raises=False)["compile"].status == "passed"
 
 
 NAMES = ["none", "rotary", "xpos", "alibi", "relative", "t5", "shaw", "transformer_xl", "deberta", "cope", "kerple", "sinusoidal_bias"]
