@@ -22,6 +22,7 @@
     heed.export_onnx(module, inputs, path)              a module with heed's layers as an ONNX file
     heed.load_weights, heed.save_weights                weights of PyTorch, Flax, Keras, Paddle and MXNet
     heed.distributed                                    attention over many processes, each with part of a sequence
+    heed.testing.check_scheme(scheme)                   tries a positional scheme, a program or a module in every way
     heed.jax                                            the same for JAX; imports it, and does without torch
 """
 
@@ -93,14 +94,16 @@ __all__ = [
     "transformers",
 ]
 
+_ON_REQUEST = ("distributed", "sklearn", "testing")
+
 if not TYPE_CHECKING:  # to a type checker a module with this function has every name
 
     def __getattr__(name: str) -> Any:
-        """heed.jax, heed.distributed and heed.sklearn, which are imported when they are asked for; without torch, what is missing
+        """heed.jax, heed.distributed, heed.sklearn and heed.testing, which are imported when they are asked for; without torch, what is missing
         for the other names."""
-        if name == "jax" or (name in ("distributed", "sklearn") and not _LACKS):
+        if name == "jax" or (name in _ON_REQUEST and not _LACKS):
             return importlib.import_module(f"heed.{name}")
-        if _LACKS and name in (*__all__, "distributed", "sklearn"):
+        if _LACKS and name in (*__all__, *_ON_REQUEST):
             raise ImportError(f"heed.{name} needs {_LACKS}; heed.jax does without")
         if _LACKS and name == "__version__":
             return importlib.import_module("heed.jax").info()["version"]

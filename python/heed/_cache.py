@@ -316,7 +316,8 @@ class KeyValueCache:
         causal = options["causal"] is not None and options["causal"] is not False
         if options["causal"] == "top_left":
             raise ValueError("causal: expected True or None, rows have lengths of their own")
-        plain = options.get("query_lengths") is None and options.get("window") is None and scheme is None
+        of_places = ("query_lengths", "window", "score", "mask")  # programs may read where the query stands
+        plain = scheme is None and not options.get("return_statistics") and all(options.get(name) is None for name in of_places)
         options["causal"] = True if causal and not (queries == 1 and plain) else None  # one query sees all keys of its row
         if options["causal"]:
             options["query_positions"] = (held - real)[:, None] + torch.arange(queries, device=query.device)

@@ -1,9 +1,6 @@
 """Schemes whose positions have several axes: AxialRotary, SwinBias, SwinV2Bias."""
 
-import copy
-import io
 import math
-import pickle
 
 import pytest
 import torch
@@ -98,18 +95,6 @@ def test_output_and_gradients_are_those_of_the_formula(name, kv_heads):
         torch.testing.assert_close(mine, other, rtol=1e-10, atol=1e-11)
 
 
-@pytest.mark.parametrize("name", SCHEMES)
-def test_gradcheck(name):
-    scheme = schemes()[name]
-    q, k, v = operands(batch=1, queries=3, keys=4, width=WIDTH, requires_grad=True)
-    at, of = SCATTERED[:1, :3], grid()[:, 4:8]
-
-    def function(q, k, v, *_):
-        return heed.attention(q, k, v, position=scheme, query_positions=at, key_positions=of)
-
-    assert torch.autograd.gradcheck(function, (q, k, v, *scheme.parameters()))
-
-
 @pytest.mark.parametrize(("axes", "layout"), [(1, "half"), (2, "interleaved"), (3, "half")])
 def test_axial_rotary_of_any_number_of_axes_at_real_positions(axes, layout):
     scheme = AxialRotary(WIDTH, axes, base=30.0, layout=layout)
@@ -169,27 +154,6 @@ def test_autocast_does_not_round_what_the_network_says():
 
 
 @pytest.mark.parametrize("name", SCHEMES)
-def test_packed_sequences_equal_each_alone(name):
-    scheme = schemes()[name]
-    lengths, key_lengths = [3, 0, 5], [4, 2, 6]
-    offsets, key_offsets = (torch.tensor([0, *n]).cumsum(0) for n in (lengths, key_lengths))
-    q = random(8, HEADS, WIDTH)
-    k, v = (random(12, 1, WIDTH, seed=seed) for seed in (1, 2))
-    at = torch.stack([SCATTERED[0], SCATTERED[1], SCATTERED[0].flip(0)])
-    of = grid()[:, 3:9].expand(3, -1, -1).contiguous()
-    options = {"query_positions": at, "key_positions": of}
-    for places in ({}, options) if name in BIASES else (options,):
-        packed = heed.attention_packed(q, k, v, offsets, key_offsets, position=scheme, **places)
-        for b in range(3):
-            rows, keys = slice(offsets[b], offsets[b + 1]), slice(key_offsets[b], key_offsets[b + 1])
-            single = [t.transpose(0, 1).unsqueeze(0) for t in (q[rows], k[keys], v[keys])]
-            n, m = lengths[b], key_lengths[b]
-            own = {"query_positions": at[b : b + 1, :n], "key_positions": of[b : b + 1, :m]} if places else {}
-            alone = heed.attention(*single, position=scheme, **own)
-            torch.testing.assert_close(packed[rows], alone[0].transpose(0, 1), rtol=0, atol=1e-12)
-
-
-@pytest.mark.parametrize("name", SCHEMES)
 @torch.no_grad()
 def test_cached_keys_equal_the_whole(name):
     scheme, X = schemes()[name], random(2, 12, HEADS * WIDTH, seed=4)
@@ -221,49 +185,6 @@ def test_cached_keys_equal_the_whole(name):
         with pytest.raises(ValueError, match="^causal: cannot be combined with AxialRotary"):
             cache.attend(random(2, HEADS, 1, WIDTH), causal=True)
         assert cache.length == 6
-
-
-@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 2e-5), (torch.bfloat16, 4e-2)])
-@pytest.mark.parametrize("name", SCHEMES)
-def test_narrow_types_are_close_to_the_formula(name, dtype, tolerance):
-    """bfloat16 turns queries and keys of size 1 to 3 in float32 and rounds them to 8 bits; sums are float32."""
-    scheme = schemes()[name].to(dtype)
-    q, k, v = (t.to(dtype) for t in operands(queries=12, keys=12, width=WIDTH))
-    ours = heed.attention(q, k, v, position=scheme, query_positions=grid(), key_positions=grid())
-    assert ours.dtype == dtype
-    expected = dense(copy.deepcopy(scheme).double(), *(t.double() for t in (q, k, v)), grid(), grid())
-    torch.testing.assert_close(ours.double(), expected, rtol=0, atol=tolerance)
-
-
-def by_state_dict(scheme, name):
-    file, other = io.BytesIO(), schemes()[name]
-    torch.save(scheme.state_dict(), file)
-    for parameter in other.parameters():
-        torch.nn.init.zeros_(parameter)
-    file.seek(0)
-    other.load_state_dict(torch.load(file))
-    return other
-
-
-COPIES = {
-    "deepcopy": lambda scheme, _: copy.deepcopy(scheme),
-    "pickle": lambda scheme, _: pickle.loads(pickle.dumps(scheme)),
-    "state dict": by_state_dict,
-}
-
-
-@pytest.mark.parametrize("make", COPIES.values(), ids=COPIES)
-@pytest.mark.parametrize("name", SCHEMES)
-def test_a_copy_computes_the_same(name, make):
-    scheme = schemes()[name]
-    q, k, v = operands(queries=12, keys=12, width=WIDTH)
-    places = {"query_positions": grid(), "key_positions": grid()}
-    copied, expected = make(scheme, name), heed.attention(q, k, v, position=scheme, **places)
-    assert torch.equal(heed.attention(q, k, v, position=copied, **places), expected)
-    with torch.no_grad():
-        for parameter in copied.parameters():
-            parameter.mul_(2)
-    assert torch.equal(heed.attention(q, k, v, position=scheme, **places), expected)
 
 
 @pytest.mark.parametrize("dynamic", [False, True])

@@ -10,7 +10,7 @@ import torch
 import torch._dynamo.testing
 import torch._inductor.config
 import torch.nn.functional as F
-from test_options import SCHEMES, schemes
+from test_options import schemes
 
 import heed
 
@@ -71,16 +71,6 @@ def test_inductor_takes_the_layer_whole_once_for_all_lengths():
         assert_same(gradients(compiled, X, lens), gradients(layer, X, lens))
         counts.append(compilations.frame_count)
     assert counts[0] == counts[-1] > 0
-
-
-@needs_compiler
-@pytest.mark.long
-@pytest.mark.parametrize("scheme", [None, *SCHEMES])
-def test_inductor_takes_every_scheme(scheme):
-    torch.manual_seed(0)
-    layer, lens = Layer(position=schemes(width=8)[scheme].float() if scheme else None), torch.tensor([3, 7])
-    X = random(2, 7, 16)
-    assert_same(gradients(torch.compile(layer, fullgraph=True), X, lens), gradients(layer, X, lens))
 
 
 EVERY_OPTION = {

@@ -80,26 +80,6 @@ def test_equals_the_formula_beside_a_bias_and_a_mask():
     torch.testing.assert_close(gradients(got, *of), gradients(expected, *of), rtol=1e-10, atol=1e-10)
 
 
-def test_gradients_are_those_of_differences():
-    given = operands(heads=2, kv_heads=1, queries=5, keys=5, width=3, requires_grad=True)
-    table = scheme(3, 3).table.detach().requires_grad_()
-
-    def function(query, key, value, rows):
-        position = Cope(3, 3).double()
-        return torch.func.functional_call(_Call(position), {"position.table": rows}, (query, key, value))
-
-    assert torch.autograd.gradcheck(function, (*given, table))
-
-
-class _Call(torch.nn.Module):
-    def __init__(self, position):
-        super().__init__()
-        self.position = position
-
-    def forward(self, query, key, value):
-        return heed.attention(query, key, value, position=self.position, causal=True)
-
-
 def test_many_keys_beside_the_formula():
     """More than a tile and a block of keys, and rows that are never reached beside those that soon are."""
     given = [torch.randn(1, 2, n, 16, dtype=torch.float64).requires_grad_() for n in (130, 300, 300)]
@@ -150,41 +130,6 @@ def test_keys_that_a_query_does_not_look_for_do_not_count():
     torch.testing.assert_close(
         heed.attention(query, apart, values, position=position), heed.attention(query, key, value, position=position)
     )
-
-
-def test_left_padding_changes_nothing():
-    query, key, value = operands()
-    position = scheme()
-    alone = heed.attention(query, key, value, position=position, causal=True)
-    padded = [torch.cat([torch.randn(2, x.size(1), 4, 6).double(), x], 2) for x in (query, key, value)]
-    mask = (torch.arange(13) >= 4).view(1, 1, 1, 13)
-    got = heed.attention(*padded, position=position, causal=True, mask=mask)[:, :, 4:]
-    torch.testing.assert_close(got, alone)
-
-
-def test_step_by_step_equals_the_whole():
-    layer = heed.nn.MultiHeadAttention(24, 4, 0.0, position=Cope(6, 5), causal=True).eval()
-    torch.nn.init.normal_(layer.position.table)
-    X = torch.randn(2, 40, 24)
-    with torch.no_grad():
-        whole = layer(X, X, X)
-        cache = layer.new_cache(2)
-        steps = [layer(X[:, t : t + 1], X[:, t : t + 1], X[:, t : t + 1], cache=cache) for t in range(40)]
-    torch.testing.assert_close(torch.cat(steps, 1), whole, rtol=1e-5, atol=1e-5)
-
-
-def test_narrow_types_follow_the_wide_ones():
-    given = operands(queries=70, keys=70, width=16)
-    position = scheme(30, 16)
-    exact = heed.attention(*given, position=position, causal=True)
-    for dtype in (torch.bfloat16, torch.float16):
-        eps = torch.finfo(dtype).eps
-        got = heed.attention(*(x.to(dtype) for x in given), position=position.to(dtype), causal=True)
-        assert got.dtype == dtype
-        position.double()
-        rounded = [x.to(dtype).double() for x in given]
-        expected = heed.attention(*rounded, position=position, causal=True)
-        assert (got.double() - expected).abs().max() <= 2 * eps * exact.abs().max()
 
 
 def test_what_is_refused():

@@ -1,8 +1,6 @@
 """DeBERTa's disentangled attention: the formula of the authors' code and transformers' layer."""
 
-import copy
 import math
-import pickle
 
 import pytest
 import torch
@@ -77,47 +75,6 @@ def test_output_and_gradients_are_those_of_the_formula(kind, heads, causal):
         torch.testing.assert_close(mine, other, rtol=1e-10, atol=1e-10)
 
 
-@pytest.mark.parametrize("heads", HEADS)
-def test_gradcheck(heads):
-    scheme = made(heads, "coarse buckets", head_dim=2, width=3)
-    tensors = [random(1, n, steps, 2, seed=n + steps, requires_grad=True) for n, steps in ((heads, 4), (1, 5), (1, 6))]
-    q, k, v = tensors[0], tensors[1], random(1, 1, 5, 2, seed=8, requires_grad=True)
-    assert torch.autograd.gradcheck(lambda q, k, v, *_: heed.attention(q, k, v, position=scheme), (q, k, v, *scheme.parameters()))
-
-
-@pytest.mark.parametrize("heads", HEADS)
-@pytest.mark.parametrize("kind", ["far ones cut", "buckets"])
-def test_offsets_lists_padding_and_packs_mean_the_same(kind, heads):
-    scheme = made(heads, kind)
-    q, k, v = random(1, heads, 17, 6), random(1, 1, 17, 6, seed=1), random(1, 1, 17, 6, seed=2)
-    alone, at = heed.attention(q, k, v, position=scheme), torch.arange(17)
-    for places in (5000, at, at + 5000):
-        moved = heed.attention(q, k, v, position=scheme, query_positions=places, key_positions=places)
-        torch.testing.assert_close(moved, alone, rtol=0, atol=1e-12)
-    assert not torch.allclose(heed.attention(q, k, v, position=scheme, query_positions=2), alone, atol=1e-3)
-    padded = [torch.cat([torch.full_like(t[:, :, :4], 7.0), t], 2) for t in (q, k, v)]
-    at = torch.arange(-4, 17)
-    found = heed.attention(*padded, position=scheme, query_positions=at, key_positions=at, mask=at >= 0)
-    torch.testing.assert_close(found[:, :, 4:], alone, rtol=0, atol=1e-12)
-    tokens = [torch.cat([t[0].transpose(0, 1), t[0].transpose(0, 1)[:9]]) for t in (q, k, v)]
-    offsets = torch.tensor([0, 17, 26])
-    packed = heed.attention_packed(*tokens, offsets, offsets, position=scheme).transpose(0, 1)[None]
-    nine = heed.attention(*(t[:, :, :9] for t in (q, k, v)), position=scheme)
-    torch.testing.assert_close(packed, torch.cat([alone, nine], 2), rtol=0, atol=1e-12)
-
-
-@pytest.mark.parametrize("heads", HEADS)
-@torch.no_grad()
-def test_cached_decoding_equals_the_whole(heads):
-    scheme = made(heads, "buckets")
-    module = drawn(heed.nn.MultiHeadAttention(6 * heads, heads, 0.0, causal=True, position=copy.deepcopy(scheme)))
-    X = random(2, 15, 6 * heads)
-    whole, cache = module(X, X, X), module.new_cache(2)
-    assert not cache.turns_keys
-    steps = [module(x, x, x, cache=cache) for x in X.split([8, 1, 1, 5], 1)]
-    torch.testing.assert_close(torch.cat(steps, 1), whole, rtol=0, atol=1e-12)
-
-
 def test_scores_are_sums_of_three_products_unless_a_scale_is_given():
     scheme = made(1, "buckets")
     q, k, v = (random(1, 1, 9, 6, seed=seed) for seed in range(3))
@@ -172,34 +129,6 @@ def test_transformers_layer_agrees(heads, share, buckets):
     seen = torch.arange(20) < torch.tensor([20, 13])[:, None]  # a padded query of theirs takes the mean of all values
     # Its scale is the root of a float32.
     torch.testing.assert_close(ours.transpose(1, 2).flatten(2)[seen], expected[seen], rtol=0, atol=1e-6)
-
-
-@pytest.mark.parametrize("heads", HEADS)
-@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 2e-5), (torch.bfloat16, 6e-2)])
-def test_narrow_types_are_close_to_the_formula(heads, dtype, tolerance):
-    """bfloat16 keeps 8 bits of queries, keys and projected embeddings of size 1 to 3; sums are float32."""
-    scheme = made(heads, "buckets").to(dtype)
-    q, k, v = (random(1, heads, 20, 6, seed=seed, dtype=dtype) for seed in range(3))
-    ours = heed.attention(q, k, v, position=scheme)
-    assert ours.dtype == dtype
-    expected = dense(copy.deepcopy(scheme).double(), *(t.double() for t in (q, k, v)))
-    torch.testing.assert_close(ours.double(), expected, rtol=0, atol=tolerance)
-
-
-@pytest.mark.parametrize("heads", HEADS)
-def test_copies_and_compilation(heads):
-    scheme = made(heads, "buckets")
-    q, k, v = (random(1, heads, 9, 6, seed=seed) for seed in range(3))
-    expected = heed.attention(q, k, v, position=scheme)
-    other = Deberta(heads, 6, 14, 6, width=10).double()
-    other.load_state_dict(scheme.state_dict())
-    for copied in (other, copy.deepcopy(scheme), pickle.loads(pickle.dumps(scheme))):
-        assert torch.equal(heed.attention(q, k, v, position=copied), expected)
-    leaves = [q.requires_grad_(), *scheme.parameters()]
-    function = lambda q: heed.attention(q, k, v, position=scheme)  # noqa: E731
-    compiled = torch.compile(function, fullgraph=True, backend="aot_eager")
-    for mine, eager in zip(*(with_gradients(f(q), leaves) for f in (compiled, function))):
-        torch.testing.assert_close(mine, eager, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])

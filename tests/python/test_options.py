@@ -53,61 +53,6 @@ def schemes(heads=2, width=8):
 SCHEMES = list(schemes())
 
 
-@pytest.mark.parametrize("name", SCHEMES)
-def test_shifting_all_positions_changes_nothing(name):
-    q, k, v = operands()
-    at = [heed.attention(q, k, v, causal=True, position=schemes()[name], query_positions=o, key_positions=o) for o in (0, 5000)]
-    torch.testing.assert_close(*at, rtol=1e-9, atol=1e-9)
-    apart = heed.attention(q, k, v, causal=True, position=schemes()[name], query_positions=3, key_positions=0)
-    assert not torch.allclose(apart, at[0], atol=1e-3), "positions are read"
-
-
-@pytest.mark.parametrize("name", SCHEMES)
-def test_listed_positions_mean_what_offsets_mean(name):
-    q, k, v = operands(keys=9)
-    scheme = schemes()[name]
-    by_offset = heed.attention(q, k, v, causal=True, window=(4, 0), position=scheme)
-    listed = {"query_positions": torch.arange(2, 9), "key_positions": torch.arange(9)}
-    torch.testing.assert_close(heed.attention(q, k, v, causal=True, window=(4, 0), position=scheme, **listed), by_offset)
-    if name == "CoPE":
-        return  # it counts keys in the order of the sequence, whatever their positions
-    order = torch.randperm(9, generator=torch.Generator().manual_seed(1))
-    listed["key_positions"] = listed["key_positions"][order]
-    shuffled = heed.attention(q, k[:, :, order], v[:, :, order], causal=True, window=(4, 0), position=scheme, **listed)
-    torch.testing.assert_close(shuffled, by_offset)
-
-
-@pytest.mark.parametrize("name", SCHEMES)
-def test_a_left_padded_row_equals_the_unpadded_one(name):
-    q, k, v = operands(batch=1)
-    scheme = schemes()[name]
-    alone = heed.attention(q, k, v, causal=True, position=scheme)
-    padded = [torch.cat([random(1, 2, 3, 8, seed=7), t], dim=2) for t in (q, k, v)]
-    where = torch.tensor([[-1, -1, -1, *range(7)]])
-    output = heed.attention(
-        *padded, causal=True, position=scheme, query_positions=where, key_positions=where, mask=where >= 0
-    )
-    torch.testing.assert_close(output[:, :, 3:], alone)
-
-
-@pytest.mark.parametrize("name", SCHEMES)
-def test_packed_sequences_equal_each_alone(name):
-    scheme = schemes()[name]
-    lengths, key_lengths = [3, 0, 6, 1], [5, 2, 6, 1]
-    q = random(10, 4, 8)
-    k, v = random(14, 2, 8, seed=1), random(14, 2, 8, seed=2)
-    scheme = {"alibi": positions.Alibi(4), "trainable slopes": positions.Alibi(4, symmetric=False)}.get(name, scheme)
-    if name in ("relative bias", "T5", "Transformer-XL", "DeBERTa"):
-        scheme = schemes(heads=4)[name]
-    offsets, key_offsets = (torch.tensor([0, *n]).cumsum(0) for n in (lengths, key_lengths))
-    packed = heed.attention_packed(q, k, v, offsets, key_offsets, causal=True, position=scheme)
-    for b in range(4):
-        rows, keys = slice(offsets[b], offsets[b + 1]), slice(key_offsets[b], key_offsets[b + 1])
-        single = [t.transpose(0, 1).unsqueeze(0) for t in (q[rows], k[keys], v[keys])]
-        alone = heed.attention(*single, causal=True, position=scheme)
-        torch.testing.assert_close(packed[rows], alone[0].transpose(0, 1))
-
-
 def test_limits_that_turn_one_scheme_into_another():
     q, k, v = operands()
     shaw = positions.Shaw(8, 3, queries=True).double()
@@ -122,33 +67,6 @@ def test_limits_that_turn_one_scheme_into_another():
         every.relative_bias.copy_(t5.weight[torch.where(offsets > 0, 14 + offsets, -offsets)].T)
     expected = heed.attention(q, k, v, position=every)
     torch.testing.assert_close(heed.attention(q, k, v, position=t5), expected, rtol=0, atol=1e-12)
-
-
-PACKED = (torch.tensor([0, 3, 4]), torch.tensor([0, 2, 5]))
-AROUND = {
-    "alone": {},
-    "soft-cap, causal": {"softcap": 3.0, "causal": True},
-    "dropout, window": {"dropout": 0.3, "seed": 1, "window": (1, 2)},
-    "lengths, uniform": {"key_lengths": torch.tensor([[3, 0, 5, 1]]), "empty_row": "uniform"},
-    "listed positions": {"query_positions": torch.tensor([3, 0, 7, 1]), "key_positions": torch.tensor([2, 2, 0, 9, 4])},
-    "packed": {"packed": PACKED},
-}
-
-
-@pytest.mark.parametrize("options", AROUND.values(), ids=AROUND.keys())
-@pytest.mark.parametrize("name", SCHEMES)
-def test_gradients(name, options):
-    q, k, v = operands(batch=1, queries=4, keys=5, requires_grad=True)
-    scheme = schemes()[name]
-    options = {**options, "causal": True} if scheme.needs_causal else options
-    parameters = list(scheme.parameters())
-    finite = heed.attention(q, k, v, position=scheme, **options, return_lse=True).lse.isfinite()
-
-    def run(q, k, v, *_):
-        result = heed.attention(q, k, v, position=scheme, **options, return_lse=True)
-        return result.output, result.lse[finite]
-
-    assert torch.autograd.gradcheck(run, (q, k, v, *parameters))
 
 
 def test_gradients_of_a_table_that_two_sides_share():

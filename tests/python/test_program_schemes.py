@@ -101,73 +101,13 @@ def test_a_temperature_scales_the_scores():
     torch.testing.assert_close(heed.attention(q, k, v, position=scheme), heed.attention(scaled, k, v), rtol=0, atol=1e-12)
 
 
-SMALL = [Kerple(2), Kerple(2, "power"), Sandwich(2, 4), Fire(2, width=2, threshold=3), SinusoidalBias(2, 2), Temperature(2)]
-
-
-@pytest.mark.parametrize("scheme", SMALL)
-def test_gradcheck(scheme):
-    scheme = drawn(scheme)
-    q, k, v = operands(heads=2, steps=4, width=2, batch=1)
-    names = [name for name, _ in scheme.named_parameters()]
-    scheme.prepare()
-
-    def function(query, *numbers):
-        replaced = copy.copy(scheme)
-        replaced._prepared, replaced._sources = scheme._prepared, scheme._sources
-        replaced._parameters = dict(zip(names, numbers))
-        return heed.attention(query, k, v, position=replaced)
-
-    numbers = [p.detach().clone().requires_grad_() for p in scheme.parameters()]
-    assert torch.autograd.gradcheck(function, (q.requires_grad_(), *numbers))
-
-
-@pytest.mark.parametrize("name", SCHEMES)
-def test_cached_decoding_equals_the_whole(name):
-    scheme = drawn(SCHEMES[name]())
+def test_fire_is_told_how_far_the_query_stands():
+    scheme = drawn(SCHEMES["fire"]())
     q, k, v = operands()
-    with torch.no_grad():
-        whole = heed.attention(q, k, v, position=scheme, causal=True)
-        cache = heed.KeyValueCache(2, H, 8, dtype=torch.float64)
-        for step in range(N):
-            now = slice(step, step + 1)
-            cache.append(k[:, :, now], v[:, :, now])
-            torch.testing.assert_close(cache.attend(q[:, :, now], position=scheme), whole[:, :, now], rtol=0, atol=1e-12)
-
-
-@pytest.mark.parametrize("name", SCHEMES)
-def test_positions_may_move_together(name):
-    scheme = drawn(SCHEMES[name]())
-    q, k, v = operands()
-    here = heed.attention(q, k, v, position=scheme)
     moved = heed.attention(q, k, v, position=scheme, query_positions=1000, key_positions=1000)
-    if name == "fire":  # it is told how far the query stands
-        bias = fire(scheme, *steps(N, 1000))
-        torch.testing.assert_close(moved, heed.attention(q, k, v, bias=bias), rtol=0, atol=1e-12)
-        assert not torch.allclose(here, moved, rtol=0, atol=1e-3)
-    else:
-        torch.testing.assert_close(here, moved, rtol=0, atol=1e-10)
-    listed = torch.arange(N)
-    torch.testing.assert_close(
-        heed.attention(q, k, v, position=scheme, query_positions=listed, key_positions=listed), here, rtol=0, atol=1e-12
-    )
-
-
-@pytest.mark.parametrize("name", SCHEMES)
-def test_padding_on_the_left_and_neighbours_in_a_pack_change_nothing(name):
-    scheme = drawn(SCHEMES[name]())
-    q, k, v = operands(batch=1)
-    alone = heed.attention(q, k, v, position=scheme, causal=True)
-    pad = 5
-    padded = [torch.cat([torch.full_like(t[:, :, :pad], 7.0), t], 2) for t in (q, k, v)]
-    at = torch.arange(-pad, N)
-    mask = torch.arange(pad + N) >= pad
-    found = heed.attention(*padded, position=scheme, causal=True, query_positions=at, key_positions=at, mask=mask)
-    torch.testing.assert_close(found[:, :, pad:], alone, rtol=0, atol=1e-12)
-    tokens = [torch.cat([t[0].transpose(0, 1), t[0].transpose(0, 1)[:9]]) for t in (q, k, v)]
-    offsets = torch.tensor([0, N, N + 9])
-    packed = heed.attention_packed(*tokens, offsets, offsets, position=scheme, causal=True)
-    torch.testing.assert_close(packed[:N].transpose(0, 1)[None], alone, rtol=0, atol=1e-12)
-    torch.testing.assert_close(packed[N:].transpose(0, 1)[None], alone[:, :, :9], rtol=0, atol=1e-12)
+    bias = fire(scheme, *steps(N, 1000))
+    torch.testing.assert_close(moved, heed.attention(q, k, v, bias=bias), rtol=0, atol=1e-12)
+    assert not torch.allclose(heed.attention(q, k, v, position=scheme), moved, rtol=0, atol=1e-3)
 
 
 def test_limits_that_turn_one_scheme_into_another():
@@ -254,20 +194,6 @@ def test_modules_train_it():
     encoder = heed.nn.TransformerEncoder(50, 16, 32, H, 2, 0.0, position=lambda: Kerple(H))
     encoder(torch.randint(50, (2, N))).sum().backward()
     assert all(block.attention.position.rate.grad is not None for block in encoder.blks)
-
-
-def test_compiled():
-    q, k, v = (t.requires_grad_() for t in operands(dtype=torch.float32))
-    scheme = Kerple(H)
-    scheme.prepare()
-
-    def function(q, k, v):
-        return heed.attention(q, k, v, position=scheme, causal=True)
-
-    wanted = [q, k, v, *scheme.parameters()]
-    outputs = [torch.compile(function, fullgraph=True, backend="aot_eager")(q, k, v), function(q, k, v)]
-    torch.testing.assert_close(*outputs)
-    torch.testing.assert_close(*(torch.autograd.grad(output.sum(), wanted) for output in outputs))
 
 
 def test_what_is_refused():

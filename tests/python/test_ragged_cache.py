@@ -163,3 +163,20 @@ def test_what_does_not_fit_is_named():
         with pytest.raises(ValueError, match=message):
             call()
     assert cache.lengths.tolist() == [3, 1]
+
+
+def test_a_single_query_stands_behind_its_row():
+    """For functions of positions and mean distances too, which causality alone does not need."""
+    q, k, v = (torch.randn(2, 2, 6, 8, generator=torch.Generator().manual_seed(seed)) for seed in range(3))
+    near = heed.score(lambda s, b, h, i, j, at, of: s - (at - of).abs(), positions=True)
+    cache = heed.KeyValueCache(2, 2, 8)
+    cache.append(k, v, lengths=[6, 2])
+    found = cache.attend(q[:, :, :1], score=near, return_statistics=True)
+    distances = cache.attend(q[:, :, :1], return_statistics=True).statistics.mean_distance
+    for row, length in enumerate((6, 2)):
+        own = q[row : row + 1, :, :1], k[row : row + 1, :, :length], v[row : row + 1, :, :length]
+        alone = heed.attention(*own, causal=True, score=near, return_statistics=True)
+        assert torch.equal(found.output[row], alone.output[0])
+        assert torch.equal(found.statistics.mean_distance[row], alone.statistics.mean_distance[0])
+        plain = heed.attention(*own, causal=True, return_statistics=True).statistics
+        torch.testing.assert_close(distances[row], plain.mean_distance[0])

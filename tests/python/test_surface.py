@@ -13,7 +13,7 @@ import pytest
 
 import heed
 
-MODULES = [heed_inference, heed, heed.flash_attn, heed.models, heed.nn, heed.positions, heed.transformers]
+MODULES = [heed_inference, heed, heed.flash_attn, heed.models, heed.nn, heed.positions, heed.testing, heed.transformers]
 MODULES += [heed.sklearn] if importlib.util.find_spec("sklearn") else []
 OURS = ("heed", "heed_inference", __name__)
 
@@ -153,7 +153,7 @@ CONSUMER = '''\
 import torch
 
 import heed
-from heed import nn, positions
+from heed import nn, positions, testing
 
 x = torch.randn(1, 2, 3, 8)
 doubled: torch.Tensor = 2 * heed.attention(x, x, x, causal=True, window=(2, -1), position=positions.Alibi(2))
@@ -180,6 +180,7 @@ native: torch.Tensor = heed.scaled_dot_product_attention(x, x, x, is_causal=True
 with heed.replace_sdpa():
     torch.nn.functional.scaled_dot_product_attention(x, x, x)
 heed.load_weights(layer, {"W_q": {"kernel": x}}, "flax")
+checked: bool = testing.check_scheme("rotary", heads=2, options={"scale": 1.0}).passed
 answer: str = heed.study("walks.csv", "label", sequence="walk", budget="quick").answer
 heed.attention(x, x, x, causal="bottom")  # refused
 heed.attention(x, x, x, is_causal=True)  # refused
@@ -196,6 +197,7 @@ nn.MultiheadAttention(8, 2)(x[0], x[0], x[0], mask=None)  # refused
 positions.Rotary(8, layout="halves")  # refused
 heed.linear_attention(x, x, x, return_state=True).sum()  # refused
 heed.attend  # refused
+testing.check_scheme(3)  # refused
 heed.study("walks.csv").answers  # refused
 '''
 

@@ -56,6 +56,18 @@ def followed_by(first: str, tables: int, second: str) -> str:
     return ";".join(lines[: places[-1] + 1])
 
 
+def leaves_of(text: str) -> set[str]:
+    """The names of what the result of a program depends on: score, batch, head, ..."""
+    lines = [line.split(" ") for line in text.split(";")]
+    wanted, found = [len(lines) - 1], set()
+    for place in reversed(range(len(lines))):
+        name, *words = lines[place]
+        if place in wanted:
+            wanted += map(int, words[_PLAIN.get(name, 0) :])
+            found |= {name} & set(_LEAVES)
+    return found
+
+
 def _most(operation: str, operands: Sequence[float]) -> float:
     """The largest magnitude of a result, from those of its operands; of truths it is 1."""
     if operation in ("add", "subtract"):

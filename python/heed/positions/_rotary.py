@@ -30,8 +30,9 @@ class Rotary(Scheme):
     layout      "half" or "interleaved"; see apply_rotary
     rotary_dim  how many of a head's first columns turn, even; all by default
     scaling     how the frequencies are stretched for texts longer than those trained on: None, or a dictionary as Hugging Face
-                writes it, {"rope_type": "yarn", "factor": 4.0, ...}. "dynamic" and "longrope" depend on the largest position:
-                keys rotated for a shorter text do not fit a longer one, so cache them unrotated
+                writes it, {"rope_type": "yarn", "factor": 4.0, ...}. "dynamic" and "longrope" depend on the largest position
+                of a call: keys rotated for a shorter text do not fit a longer one, so cache them unrotated, and a row of a
+                batch or of a pack computes something else beside a longer one
     angles      "f64", or "f32_hf": frequencies, angles and tables in float32 as Hugging Face computes them
     """
 

@@ -1,0 +1,123 @@
+"""Gradients beside finite differences."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+
+from ._comparison import Fault, drawn, place_of
+from ._refusals import is_refusal
+from ._subjects import AttentionCall, Subject
+
+_STEPS = (1e-6, 1e-7)  # the second where a kink lies within the first
+_NUMBERS, _FEW = 200, 40  # of all tensors, in the plain call and in the others
+
+
+def _variants(subject: AttentionCall) -> dict[str, dict[str, Any]]:
+    """Options that change which parts of a scheme a call needs."""
+    queries, keys = _sizes(subject)
+    lengths = torch.tensor([3, 0, 5, 1, 7])[:queries].clamp(max=keys).expand(2, -1)
+    variants: dict[str, dict[str, Any]] = {
+        "": {},
+        " beside a soft-cap": {"softcap": 3.0},
+        " beside dropout": {"dropout": 0.3, "seed": 1},
+        " beside lengths": {"key_lengths": lengths, "empty_row": "uniform"},
+    }
+    if subject.causal and not (subject.scheme and subject.scheme.needs_causal):
+        variants[" without causality"] = {"causal": None}
+    if subject.places is None:
+        at, of = torch.tensor([9, 4, 7, 12, 6]), torch.tensor([2, 0, 5, 9, 3, 1, 4])
+        packed = (torch.tensor([0, queries // 2, queries]), torch.tensor([0, keys // 2, keys]))
+        variants |= {
+            " beside a window": {"window": (3, 0)},
+            " at listed positions": {"query_positions": at[:queries], "key_positions": of[:keys]},
+            " of packed sequences": {"packed": packed},
+        }
+    return variants
+
+
+def _sizes(subject: AttentionCall) -> tuple[int, int]:
+    return min(5, subject.steps), min(7, subject.steps)
+
+
+def gradients(subject: Subject, settings: object) -> None:
+    """Fault where a gradient is not the slope."""
+    if not isinstance(subject, AttentionCall):
+        operands = _leaves(subject, subject.operands())
+        _compare(subject, operands, lambda: subject.objective(operands), "", _NUMBERS)
+        return
+    sizes = _sizes(subject)
+    for what, options in _variants(subject).items():
+        leaves = _leaves(subject, subject.operands(1 if "packed" in options else 2, *sizes))
+        try:
+            _compare(subject, leaves, _of(subject, leaves, options), what, _FEW if what else _NUMBERS)
+        except Exception as error:
+            if not what or not is_refusal(error):
+                raise
+
+
+def _of(subject: AttentionCall, leaves: list[torch.Tensor], options: Mapping[str, Any]) -> Callable[[], torch.Tensor]:
+    return lambda: subject.objective(leaves, **options)
+
+
+def _leaves(subject: Subject, operands: list[torch.Tensor]) -> list[torch.Tensor]:
+    return [x.clone().requires_grad_(varies) for x, varies in zip(operands, subject.varies)]
+
+
+def _compare(
+    subject: Subject, operands: list[torch.Tensor], objective: Callable[[], torch.Tensor], what: str, count: int
+) -> None:
+    wanted = {name: x for name, x in zip(subject.names, operands) if x.requires_grad} | subject.parameters()
+    value = objective()
+    if not wanted:
+        return
+    if not value.requires_grad:
+        raise Fault(f"the output{what} requires no gradient, though {', '.join(wanted)} do")
+    found = torch.autograd.grad(value, list(wanted.values()), allow_unused=True)
+    each = min(count // len(wanted) + 1, 40)
+    for (name, tensor), gradient in zip(wanted.items(), found):
+        if gradient is None:
+            raise Fault(f"{name}{what}: no gradient flows into it; what follows from a parameter is computed anew at each call")
+        if gradient.shape != tensor.shape or gradient.dtype != tensor.dtype:
+            found_kind, kind = (f"{t.dtype} {list(t.shape)}" for t in (gradient, tensor))
+            raise Fault(f"{name}{what}: its gradient is {found_kind}, expected {kind}")
+        _check(name + what, tensor, gradient, objective, each)
+
+
+@torch.no_grad()
+def _check(name: str, tensor: torch.Tensor, gradient: torch.Tensor, objective: Callable[[], torch.Tensor], count: int) -> None:
+    """Of `count` numbers each, and of all of them in one direction."""
+    tolerance = 1e-6 * (1.0 + (float(gradient.abs().max()) if gradient.numel() else 0.0))
+    order = torch.randperm(tensor.numel(), generator=torch.Generator(device="cpu").manual_seed(1), device="cpu")
+    worst: tuple[float, str] = (tolerance, "")
+    for place in order[:count].tolist():
+        direction = (torch.arange(tensor.numel()) == place).to(tensor.dtype).reshape(tensor.shape)
+        worst = max(worst, _slope(f"{name} at {place_of(place, tensor.shape)}", tensor, gradient, direction, objective))
+    if tensor.numel():
+        direction = torch.nn.functional.normalize(drawn(3, tensor.numel()), dim=0).to(tensor).reshape(tensor.shape)
+        worst = max(worst, _slope(f"{name} in a random direction", tensor, gradient, direction, objective))
+    if worst[1]:
+        raise Fault(f"{worst[1]}: they differ by {worst[0]:.3g}")
+
+
+def _slope(
+    name: str, tensor: torch.Tensor, gradient: torch.Tensor, direction: torch.Tensor, objective: Callable[[], torch.Tensor]
+) -> tuple[float, str]:
+    """How far the gradient is from the slope, with both in a sentence."""
+    told, kept = float((gradient * direction).sum()), tensor.clone()
+    best = (torch.inf, "")
+    for step in _STEPS:
+        values = []
+        for sign in (1.0, -1.0):
+            tensor.copy_(kept + sign * step * direction)
+            values.append(float(objective()))
+        tensor.copy_(kept)
+        slope = (values[0] - values[1]) / (2 * step)
+        apart = torch.inf if math.isnan(slope - told) else abs(slope - told)
+        best = min(best, (apart, f"the gradient of {name} is {told:.8g}, finite differences give {slope:.8g}"))
+        if apart < 1e-6 * (1.0 + abs(told)):
+            break
+    return best

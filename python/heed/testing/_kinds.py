@@ -1,0 +1,104 @@
+"""Operands of other kinds: narrower types, strides, meta tensors and empty ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import torch
+
+from ._comparison import Fault, check_close
+from ._subjects import AttentionCall, Operands, Subject
+
+_Subject = TypeVar("_Subject", bound=Subject)
+_FAR = {"query_positions": 2049, "key_positions": 2049}  # neither bfloat16 nor float16 has this number
+
+
+def types(subject: Subject, settings: object) -> None:
+    """Fault where a type is lost, or rounding does not explain what differs from float64."""
+    operands, output = subject.operands(), _far(subject)
+    for dtype in (torch.float32, torch.bfloat16, torch.float16):
+        given = subject.cast(operands, dtype)
+        narrow = subject.copied(dtype)
+        found = output(narrow, given)
+        if found.dtype != dtype:
+            raise Fault(f"the output of {dtype} is {found.dtype}")
+        wide = subject.cast(given, torch.float64)
+        expected = output(_widened(subject, narrow), wide)
+        check_close(f"the output in {dtype}", found, expected, subject.rounding(given, dtype, expected))
+    _under_autocast(subject, operands, output)
+
+
+def _widened(subject: _Subject, narrow: Subject) -> _Subject:
+    """In float64, with the numbers of a narrow copy's state dict: what else a cast rounds is a fault."""
+    wide = subject.copied()
+    wide.module.load_state_dict(narrow.module.state_dict())
+    return wide
+
+
+def _under_autocast(subject: Subject, operands: Operands, output: Any) -> None:
+    single, given = subject.copied(torch.float32), subject.cast(operands, torch.float32)
+    with torch.autocast("cpu", torch.bfloat16):
+        found = output(single, given)
+    if isinstance(subject, AttentionCall) and found.dtype != torch.bfloat16:
+        raise Fault(f"the output under autocast to bfloat16 is {found.dtype}")
+    rounded = subject.cast(subject.cast(operands, torch.bfloat16), torch.float64)
+    expected = output(_widened(subject, single), rounded)
+    check_close("the output under autocast", found, expected, subject.rounding(rounded, torch.bfloat16, expected))
+
+
+def _far(subject: Subject) -> Any:
+    """(subject, operands) -> the output, at positions that narrow types do not have where it takes them."""
+    if isinstance(subject, AttentionCall) and subject.places is None:
+        return lambda of, given: of.output(given, **_FAR)
+    return lambda of, given: of.output(given)
+
+
+def strides(subject: Subject, settings: object) -> None:
+    """Fault where it matters how operands lie in memory."""
+    operands = subject.operands()
+    ways: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+        "steps inside of heads": lambda x: x.transpose(1, 2).contiguous().transpose(1, 2),
+        "gaps between numbers": lambda x: torch.stack([x, x], -1)[..., 0],
+        "one row for the whole batch": lambda x: x[:1].expand_as(x),
+    }
+    for what, lay in ways.items():
+        laid = [lay(x) if varies and x.dim() > 1 else x for x, varies in zip(operands, subject.varies)]
+        check_close(f"the output of operands with {what}", subject.output(laid), subject.output([x.contiguous() for x in laid]))
+
+
+def meta(subject: Subject, settings: object) -> None:
+    """Fault where tensors without memory do not give the shape."""
+    operands = subject.operands()
+    expected = subject.output(operands)
+    found = subject.copied("meta").output(subject.cast(operands, "meta"))
+    if not found.is_meta or found.shape != expected.shape or found.dtype != expected.dtype:
+        kinds = [f"{t.dtype} {list(t.shape)}" for t in (found, expected)]
+        raise Fault(f"the output on meta is {kinds[0]} on {found.device}, expected {kinds[1]}")
+
+
+def empty(subject: Subject, settings: object) -> None:
+    """Fault where extents of 0 give another shape or numbers that are not finite."""
+    for what, operands in _empty(subject).items():
+        results = subject.results(operands, lambda *given: subject.output(given))
+        output = results["the output"]
+        if isinstance(subject, AttentionCall) and output.shape != operands[0].shape:
+            raise Fault(f"the output without {what} has shape {list(output.shape)}, expected {list(operands[0].shape)}")
+        if not isinstance(subject, AttentionCall) and output.numel():
+            raise Fault(f"the output without {what} has shape {list(output.shape)}, expected an empty one")
+        for name, tensor in results.items():
+            if not tensor.isfinite().all():
+                raise Fault(f"{name} without {what} is not finite")
+        if what == "keys":
+            check_close("the output of queries without keys", output, torch.zeros_like(output))
+
+
+def _empty(subject: Subject) -> dict[str, list[torch.Tensor]]:
+    if isinstance(subject, AttentionCall):
+        sizes = {"rows": (0, None, None), "queries": (2, 0, None), "keys": (2, None, 0), "tokens": (2, 0, 0)}
+        return {what: subject.operands(*size) for what, size in sizes.items()}
+    whole = subject.operands()
+    cases, steps = {"rows": [x[:0] for x in whole]}, 1 if whole[0].dim() == 3 else 2
+    if all(subject.varies) and all(x.dim() > steps for x in whole):
+        cases["steps"] = [x.narrow(steps, 0, 0) for x in whole]
+    return cases

@@ -1,0 +1,13 @@
+"""How check_scheme was called."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Settings(NamedTuple):
+    """relative: whether moving all tokens has to change nothing. backend: of torch.compile, or None."""
+
+    seed: int
+    relative: bool
+    backend: str | None

@@ -1,0 +1,249 @@
+"""What is checked, as a function of operands: a call of heed.attention with a scheme or a program, or a module."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+import torch
+
+from .._attention import attention
+from .._cache import KeyValueCache
+from .._programs import MaskProgram, ScoreProgram
+from .._programs._text import leaves_of
+from ..positions import ProgramScheme, Scheme
+from ._comparison import LeftOut, drawn
+
+Operands = Sequence[torch.Tensor]
+_Self = TypeVar("_Self", bound="Subject")
+_AS_WIDE = (None, torch.float32, torch.float64, "meta")
+_ROUNDINGS = {torch.float32: 8.0, torch.bfloat16: 1.0, torch.float16: 1.0}
+
+
+class Subject:
+    """A module in float64, and how it is called."""
+
+    names: Sequence[str]  # of the operands
+    varies: Sequence[bool]  # which operands have gradients and are cast to the type that is tried
+
+    def __init__(self, module: torch.nn.Module, remake: Callable[[int], torch.nn.Module] | None) -> None:
+        """remake: makes another module of a seed, with numbers of its own."""
+        self.module, self.remake = module, remake
+
+    def of(self: _Self, module: torch.nn.Module) -> _Self:
+        """The same of another module."""
+        other = copy.copy(self)
+        other.module = module
+        return other
+
+    def copied(self: _Self, where: torch.dtype | str | None = None) -> _Self:
+        """The same of a copy, in a type or on a device."""
+        module = copy.deepcopy(self.module)
+        if isinstance(module, ProgramScheme) and isinstance(self.module, ProgramScheme) and where in _AS_WIDE:
+            if all(isinstance(source, str) for source in self.module._sources):  # in 16 bits it is traced again, with other casts
+                module._prepared, module._sources = self.module._prepared, self.module._sources
+        return self.of(module if where is None else module.to(where))
+
+    def parameters(self) -> dict[str, torch.Tensor]:
+        """Those that are trained."""
+        return {f"parameter {name}": p for name, p in self.module.named_parameters() if p.requires_grad}
+
+    def operands(self, batch: int = 2, *, seed: int = 0) -> list[torch.Tensor]:
+        """Numbers of their own for every seed, in float64."""
+        raise NotImplementedError
+
+    def function(self) -> Callable[..., torch.Tensor]:
+        """What takes operands and gives the output; what it needs besides is made before."""
+        raise NotImplementedError
+
+    def output(self, operands: Operands) -> torch.Tensor:
+        """That of a call."""
+        return self.function()(*operands)
+
+    def objective(self, operands: Operands) -> torch.Tensor:
+        """A number that everything flows into."""
+        output = self.output(operands)
+        return (output * drawn(7, *output.shape).to(output)).sum()
+
+    def cast(self, operands: Operands, where: torch.dtype | str) -> list[torch.Tensor]:
+        """Those that vary, in a type or on a device."""
+        return [x.to(where) if varies or isinstance(where, str) else x for x, varies in zip(operands, self.varies)]
+
+    def rounding(self, operands: Operands, dtype: torch.dtype, expected: torch.Tensor) -> float:
+        """By how much an output in this type may differ."""
+        size = float(expected.detach().abs().max()) if expected.numel() else 0.0
+        return 16 * torch.finfo(dtype).eps * (1.0 + size)
+
+    def results(self, operands: Operands, function: Callable[..., torch.Tensor] | None = None) -> dict[str, torch.Tensor]:
+        """The output and the gradients of a weighted sum of it, by name; function: another than its own."""
+        leaves = [x.detach().clone().requires_grad_(varies) for x, varies in zip(operands, self.varies)]
+        output = (function or self.function())(*leaves)
+        found = {"the output": output.detach()}
+        wanted = {name: x for name, x in zip(self.names, leaves) if x.requires_grad} | self.parameters()
+        if output.requires_grad:
+            loss = (output * drawn(7, *output.shape).to(output)).sum()
+            gradients = torch.autograd.grad(loss, list(wanted.values()), allow_unused=True)
+            found |= {f"the gradient of {name}": g for name, g in zip(wanted, gradients) if g is not None}
+        return found
+
+
+class Captured(torch.nn.Module):
+    """A program as a module: what it captured are its parameters and buffers."""
+
+    def __init__(self, program: ScoreProgram | MaskProgram) -> None:
+        super().__init__()
+        self._program, self._names = program.of([]), [f"captured{i}" for i in range(len(program.captured))]
+        for name, tensor in zip(self._names, program.captured):
+            trained = tensor.requires_grad and tensor.is_floating_point()
+            own = tensor.detach().clone()
+            self.register_parameter(name, torch.nn.Parameter(own)) if trained else self.register_buffer(name, own)
+
+    def program(self) -> ScoreProgram | MaskProgram:
+        """The program with these tensors."""
+        return self._program.of([getattr(self, name) for name in self._names])
+
+
+class AttentionCall(Subject):
+    """heed.attention with a scheme or a program."""
+
+    names = ("query", "key", "value")
+    varies = (True, True, True)
+
+    def __init__(
+        self,
+        module: torch.nn.Module,
+        remake: Callable[[int], torch.nn.Module] | None,
+        sizes: Mapping[str, int],
+        causal: bool | None,
+        places: torch.Tensor | None,
+        options: Mapping[str, Any],
+    ) -> None:
+        """sizes: heads, kv_heads, head_dim and steps. places [1, steps, axes]: where tokens stand, of a scheme with axes."""
+        super().__init__(module, remake)
+        self.heads, self.kv_heads, self.head_dim, self.steps = (sizes[n] for n in ("heads", "kv_heads", "head_dim", "steps"))
+        self.causal, self.places, self.options = causal, places, options
+
+    @property
+    def scheme(self) -> Scheme | None:
+        """The scheme, where it is one."""
+        return self.module if isinstance(self.module, Scheme) else None
+
+    def own(self) -> dict[str, Any]:
+        """The option that is checked."""
+        if not isinstance(self.module, Captured):
+            return {"position": self.module}
+        program = self.module.program()
+        return {"score" if isinstance(program, ScoreProgram) else "mask": program}
+
+    def given(self, **options: Any) -> dict[str, Any]:
+        """All options of a call."""
+        return {**self.options, "causal": self.causal, **self.own(), **options}
+
+    def at(self, first: int, last: int, batch: int = 1) -> dict[str, Any]:
+        """Where the tokens first .. last - 1 stand, of a scheme with axes."""
+        if self.places is None:
+            return {}
+        places = self.places[:, first:last].expand(batch, -1, -1)
+        return {"query_positions": places, "key_positions": places}
+
+    def operands(
+        self, batch: int = 2, queries: int | None = None, keys: int | None = None, *, seed: int = 0
+    ) -> list[torch.Tensor]:
+        queries, keys = (self.steps if n is None else n for n in (queries, keys))
+        shapes = ((self.heads, queries), (self.kv_heads, keys), (self.kv_heads, keys))
+        return [drawn(10 * seed + i, batch, heads, steps, self.head_dim) for i, (heads, steps) in enumerate(shapes)]
+
+    def call(self, operands: Operands, **options: Any) -> Any:
+        """heed.attention of these; tokens of a scheme with axes stand at the first places unless options say otherwise."""
+        query, key, value = operands
+        if self.places is not None:
+            own = {"query_positions": self.places[:, : query.shape[2]], "key_positions": self.places[:, : key.shape[2]]}
+            options = {**{name: places.to(query.device) for name, places in own.items()}, **options}
+        return attention(query, key, value, **self.given(**options))
+
+    def output(self, operands: Operands, **options: Any) -> torch.Tensor:
+        output: torch.Tensor = self.call(operands, **options)
+        return output
+
+    def function(self) -> Callable[..., torch.Tensor]:
+        given = self.given(**self.at(0, self.steps))
+        return lambda query, key, value: attention(query, key, value, **given)
+
+    def objective(self, operands: Operands, **options: Any) -> torch.Tensor:
+        output, lse = self.call(operands, **options, return_lse=True)[:2]
+        finite = lse.isfinite()
+        return (output * drawn(7, *output.shape)).sum() + (lse * drawn(8, *lse.shape))[finite].sum()
+
+    def rounding(self, operands: Operands, dtype: torch.dtype, expected: torch.Tensor) -> float:
+        """Turned queries and keys and the output are rounded to the type; what scores lose, values multiply."""
+        query, key, value = (x.double() for x in operands)
+        scores = float(query.square().mean().sqrt() * key.square().mean().sqrt()) * self.head_dim**0.5
+        return _ROUNDINGS[dtype] * torch.finfo(dtype).eps * (1.0 + scores) * float(value.abs().max())
+
+    def cache(self, batch: int, *, own: bool) -> KeyValueCache:
+        """An empty one, own: with the scheme."""
+        position = self.scheme if own else None
+        return KeyValueCache(batch, self.kv_heads, self.head_dim, dtype=torch.float64, position=position)
+
+    def reads(self) -> set[str]:
+        """Which arguments the result of a program depends on, none of other schemes."""
+        if isinstance(self.module, Captured):
+            return leaves_of(self.module.program().text)
+        return leaves_of(self.module.program()[0].text) if isinstance(self.module, ProgramScheme) else set()
+
+    def leave_out_if_it_reads(self, *names: str) -> None:
+        """LeftOut for a program that counts rows or tokens of a call."""
+        told = {"batch": "the batch row", "query": "q_idx", "key": "kv_idx"}
+        read = [told[name] for name in names if name in self.reads()]
+        if read:
+            raise LeftOut(f"the function reads {' and '.join(read)}, counted within a call; with positions=True it may read positions")
+
+
+class ModuleCall(Subject):
+    """A module with tensors as inputs."""
+
+    def __init__(
+        self,
+        module: torch.nn.Module,
+        remake: Callable[[int], torch.nn.Module] | None,
+        inputs: Operands | None,
+        shape: Sequence[int],
+    ) -> None:
+        """inputs: examples, or None for numbers of a usual shape; shape: those of a head's operands, [heads, steps, head_dim]."""
+        super().__init__(module, remake)
+        self._inputs = _usual(module, shape) if inputs is None else list(inputs)
+        self.varies = [x.is_floating_point() and (inputs is None or x.dtype != torch.float64) for x in self._inputs]
+        self.names = [f"input {i}" for i in range(len(self._inputs))]
+
+    def operands(self, batch: int = 2, *, seed: int = 0) -> list[torch.Tensor]:
+        def one(i: int, x: torch.Tensor) -> torch.Tensor:
+            return drawn(10 * seed + i, batch, *x.shape[1:]) if self.varies[i] else x[:1].expand(batch, *x.shape[1:])
+
+        return [one(i, x) for i, x in enumerate(self._inputs)]
+
+    def function(self) -> Callable[..., torch.Tensor]:
+        module = self.module
+
+        def first(*inputs: torch.Tensor) -> torch.Tensor:
+            result = module(*inputs)
+            output: torch.Tensor = result[0] if isinstance(result, (tuple, list)) else result
+            return output
+
+        return first
+
+    def takes(self, name: str) -> bool:
+        """Whether its forward has an argument of that name."""
+        return name in inspect.signature(self.module.forward).parameters
+
+
+def _usual(module: torch.nn.Module, shape: Sequence[int]) -> list[torch.Tensor]:
+    """[2, steps, width] of each input of heed.nn.MultiHeadAttention, of what has a width, and by head otherwise."""
+    heads, steps, head_dim = shape
+    projections = [getattr(module, name, None) for name in ("W_q", "W_k", "W_v")]
+    if all(isinstance(linear, torch.nn.Linear) for linear in projections):
+        return [torch.zeros(2, steps, linear.in_features) for linear in projections if linear is not None]
+    if isinstance(getattr(module, "width", None), int):
+        return [torch.zeros(2, steps, int(module.width))]  # type: ignore[arg-type]
+    return [torch.zeros(2, heads, steps, head_dim)] * 3
