@@ -14,6 +14,7 @@
 #include "heed/error.h"
 #include "lab/data/corpus.h"
 #include "lab/data/text.h"
+#include "lab/report/file.h"
 #include "lab/report/json.h"
 #include "lab/report/printable.h"
 #include "lab/report/progress.h"

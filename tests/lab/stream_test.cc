@@ -276,7 +276,7 @@ TEST(StreamTest, GapsAndNewTextsAreTold) {
     const std::string begin =
         fmt::format("s{},{},{}", row / 5, row == 7 || row == 23 ? "NA" : std::to_string(row % 4), row % 3);
     const std::string word = row == 11 || row == 40 ? "odd" : row == 12 ? "" : row % 2 == 0 ? "calm" : "wild";
-    text += begin + "," + word + "\n", blank += begin + "," + (word == "odd" ? "" : word) + "\n";
+    text += fmt::format("{},{}\n", begin, word), blank += fmt::format("{},{}\n", begin, word == "odd" ? "" : word);
   }
   WriteFile(folder.path() / "new.csv", text), WriteFile(folder.path() / "blank.csv", blank);
   const std::string refused = WhatOf<FileError>([&] { CsvStream(model, folder.path() / "new.csv")->Next(); });
