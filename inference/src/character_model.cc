@@ -81,9 +81,10 @@ CharacterModel::CharacterModel(const std::string& folder)
   const std::string path = folder + "/model.safetensors";
   try {
     encoder_ = MakeEncoder(EncoderOf(config_));
-    keeps_states_ = !encoder_->NewCaches().states.empty();
     if (!config_.tied) head_.emplace(config_.width, static_cast<int64_t>(config_.characters.size()), /*bias=*/false);
     LoadWeights(parameters(), path);
+    // Behind the weights, which bound the sizes that a configuration can claim.
+    keeps_states_ = !encoder_->NewCaches().states.empty();
     if (config_.tied) tied_ = PackedMatrix(embedding_.weight());
   } catch (const InvalidArgument& error) {
     throw FileError(folder + ": " + error.what());

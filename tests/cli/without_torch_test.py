@@ -6,6 +6,7 @@ import io
 import json
 import math
 import pathlib
+import resource
 import subprocess
 
 import heed_inference
@@ -22,7 +23,10 @@ def built(name):
 
 def continue_text(folder, prompt, characters):
     command = [built("example_continue_text"), str(folder), prompt, str(characters)]
-    return subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, encoding="utf-8", timeout=600, check=False)
+    # These models are small, whatever their configurations claim.
+    most = 1 << 30
+    limit = {"preexec_fn": lambda: resource.setrlimit(resource.RLIMIT_AS, (most, most))}
+    return subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, encoding="utf-8", timeout=600, check=False, **limit)
 
 
 def train(text, folder, *options):
