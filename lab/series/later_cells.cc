@@ -1,5 +1,8 @@
 #include "lab/series/later_cells.h"
 
+#include <algorithm>
+#include <ranges>
+
 #include <fmt/core.h>
 #include <fmt/ranges.h>
 
@@ -9,7 +12,7 @@
 namespace heed::lab {
 namespace {
 
-constexpr std::size_t kMostTexts = 6;  // that are named of a column
+constexpr int64_t kMostTexts = 6;  // that are named of a column
 
 }  // namespace
 
@@ -32,7 +35,9 @@ void LaterCells::AddGap(const std::string& column, int64_t line, bool of_text) {
 
 void LaterCells::AddNew(const std::string& column, int64_t line, const std::string& text) {
   Cells& cells = new_[column];
-  if (cells.texts.size() < kMostTexts) cells.texts.insert(ShownName(text));
+  const std::string shown = ShownName(text);
+  if (std::ssize(cells.texts) <= kMostTexts && std::ranges::find(cells.texts, shown) == cells.texts.end())
+    cells.texts.push_back(shown);
   Add(cells, line);
 }
 
@@ -46,11 +51,11 @@ std::vector<std::string> LaterCells::Notes(int64_t steps) const {
                                 place(cells.first),
                                 cells.of_text ? "each is none of the categories" : "the last one before stands for each"));
   for (const auto& [name, cells] : new_)
-    notes.push_back(
-        fmt::format("'{}' holds texts that the model has not met in {} of {} rows, the first in row {}: {}{}. Each "
-                    "is taken for a missing value, which is none of the categories.",
-                    ShownName(name), cells.count, rows_, cells.first, fmt::join(cells.texts, ", "),
-                    cells.texts.size() == kMostTexts ? ", .." : ""));
+    notes.push_back(fmt::format(
+        "'{}' holds texts that the model has not met in {} of {} rows, the first in row {}: {}{}. Each "
+        "is taken for a missing value, which is none of the categories.",
+        ShownName(name), cells.count, rows_, cells.first, fmt::join(cells.texts | std::views::take(kMostTexts), ", "),
+        std::ssize(cells.texts) > kMostTexts ? ", .." : ""));
   return notes;
 }
 

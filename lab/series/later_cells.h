@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <map>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -40,7 +39,7 @@ class LaterCells {
   struct Cells {
     int64_t count = 0, first = 0;  // line
     bool of_text = false;
-    std::set<std::string> texts = {};  // the first different ones
+    std::vector<std::string> texts = {};  // the first different ones, one more than are named
   };
   static void Add(Cells& cells, int64_t line);
 

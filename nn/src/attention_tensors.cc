@@ -43,9 +43,11 @@ void CheckFloating(const char* name, const at::Tensor& tensor) {
 }
 
 // [.., Nk] whose keys lie side by side, so that the engine reads vectors of them: transformers' T5 makes a bias [Nq, Nk, H] and
-// turns it, and every batch row would gather it key by key. What is one number for many pairs stays that.
+// turns it, and every batch row would gather it key by key. What is one number for many pairs stays that, unless each of them
+// has a gradient of its own.
 at::Tensor KeysSideBySide(const at::Tensor& pairs) {
   if (pairs.stride(3) < 2 || pairs.size(3) < 2) return pairs;
+  if (pairs.requires_grad() && at::GradMode::is_enabled()) return pairs.contiguous();
   at::Tensor own = pairs;
   for (int64_t d = 0; d < 3; ++d)
     if (pairs.stride(d) == 0) own = own.narrow(d, 0, std::min<int64_t>(1, pairs.size(d)));

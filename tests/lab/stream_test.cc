@@ -266,6 +266,15 @@ TEST(StreamTest, ArraysAreReadSomeRowsAtATime) {
 }
 
 // Of rows id, x, z, word: what stands for a cell is told once, however the file is cut, and is the same as an empty cell.
+TEST(LaterCellsTest, SixTextsAreNamedAsTheyCame) {
+  LaterCells later{LaterCsv()};
+  for (const char* text : {"pear", "apple", "pear", "fig", "date", "plum", "lime"}) later.AddNew("fruit", 3, text);
+  const std::string six = "pear, apple, fig, date, plum, lime";
+  EXPECT_TRUE(Holds(later.Notes().front(), six + ". ")) << later.Notes().front();
+  later.AddNew("fruit", 9, "kiwi");
+  EXPECT_TRUE(Holds(later.Notes().front(), six + ", ..")) << later.Notes().front();
+}
+
 TEST(StreamTest, GapsAndNewTextsAreTold) {
   SeriesForm form = FormOf("classification", false);
   form.sequence = "id", form.marks = {.gaps = {"x"}, .category_columns = {"word", "word"}, .category_names = {"calm", "wild"}};

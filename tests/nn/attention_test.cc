@@ -299,6 +299,20 @@ TEST(AttentionTest, TheLowestBiasOfAnyTypeIsFinite) {
   }
 }
 
+// A bias [B, H, Nk, Nq] that was turned is copied; each of its numbers has a gradient of its own, those that share memory too.
+TEST(AttentionTest, ATurnedBiasHasTheGradientsOfItsCopy) {
+  const Inputs in;
+  const at::Tensor turned = Random({1, 2, 5, 5}).transpose(2, 3).expand({2, 2, 5, 5}), weight = Random({2, 2, 5, 4});
+  std::vector<at::Tensor> outputs, gradients;
+  for (const at::Tensor& bias : {turned.detach(), turned.clone(at::MemoryFormat::Contiguous)}) {
+    bias.set_requires_grad(true);
+    outputs.push_back(attention(in.q, in.k, in.v, AttentionOptions().bias(bias)).output);
+    gradients.push_back(torch::autograd::grad({(outputs.back() * weight).sum()}, {bias})[0]);
+  }
+  EXPECT_TRUE(at::equal(outputs[0], outputs[1]));
+  EXPECT_TRUE(at::equal(gradients[0], gradients[1]));
+}
+
 TEST(AttentionTest, EmptyExtents) {
   EXPECT_EQ(attention(Random({0, 2, 3, 4}), Random({0, 2, 5, 4}), Random({0, 2, 5, 4})).output.numel(), 0);
   const at::Tensor q = Random({1, 2, 3, 4}).set_requires_grad(true);

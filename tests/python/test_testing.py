@@ -252,6 +252,20 @@ def test_a_report_tells_what_was_found():
     assert isinstance(raised.value.__cause__, RuntimeError) and "raises RuntimeError: view size is not compatible" in str(raised.value)
 
 
+def test_a_seed_draws_other_operands_and_the_same_again():
+    seen = []
+
+    class Looks(Turns):
+        def rotate_query(self, query, positions):
+            seen[-1].append(query.detach().sum().item())
+            return super().rotate_query(query, positions)
+
+    for seed in (0, 1, 0):
+        seen.append([])
+        check_scheme(Looks, seed=seed, leave_out=["gradients", "meta"])
+    assert seen[0] == seen[2] and seen[0][0] != seen[1][0]
+
+
 def test_a_refusal_by_name_is_told():
     refused = check_scheme(RelativeBias(H, 3))["times"]
     assert refused.status == "refused" and refused.told.startswith("query_positions: relative_bias is a table by whole")
@@ -314,6 +328,8 @@ MODULES = {
     "multi-head": lambda: heed.nn.MultiHeadAttention(16, 4, 0.1, True, kv_heads=2, causal=True, position=Rotary(4)),
     "encoder": lambda: heed.nn.AttentionEncoder(16, heads=2, layers=1, causal=True, position="alibi"),
     "recurrent": lambda: heed.nn.RecurrentAttentionEncoder(16, heads=2, layers=1),
+    "retention": lambda: heed.nn.LinearEncoder(16, mixer="retention", heads=2, layers=1, causal=True),
+    "gated-delta": lambda: heed.nn.LinearEncoder(16, mixer="gated-delta", heads=2, layers=1, causal=True),
     "sinusoidal": lambda: heed.positions.Sinusoidal(16, 20),
     "learned": lambda: heed.positions.Learned(16, 20),
 }

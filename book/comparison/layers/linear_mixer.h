@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -30,7 +31,7 @@ Scalar EluAndOne(const Scalar& x) {
 // Weights: the module's parameters without biases, in its order: of a convolution, decays, D and norm those that the kind has,
 // then in_proj and out_proj.
 struct LinearMixer {
-  enum class Kind { kLinear, kRetention, kMamba2, kGatedDelta };
+  enum class Kind { kLinear, kRetention, kMamba2, kGatedDelta };  // in the order of Facts' rows
   Kind kind;
 
   static constexpr int64_t kTaps = 4;        // of the convolution
@@ -316,46 +317,28 @@ inline LayerNumbers LinearMixer::Expected(const LayerShape& shape, int64_t n) co
 }
 
 inline LayerFacts LinearMixer::Facts() const {
+  struct Row {
+    const char *id, *name, *multiply_adds, *memory;
+  };
+  static constexpr Row kRows[] = {
+      {"linear", "linear attention", "4 n d² + 2 n d² / h + n d", "n d + d² / h + 5 d"},
+      {"retention", "retention", "5 n d² + 2 n d² / h + n d", "n d + d² / h + 5 d"},
+      {"mamba2", "Mamba-2", "6 n d² + 12 n d² / h + (h + 4) n d + (4 n - 6) (2 + 4 / h) d",
+       "n d + 4 d² / h + 14 d + 20 d / h + h"},
+      {"gated-delta", "gated DeltaNet", "5 n d² + 3 n d² / h + (2 h + 3) n d + (4 n - 6) 3 d", "n d + d² / h + 17 d + h"},
+  };
+  const Row& row = kRows[static_cast<std::size_t>(kind)];
+  const bool convolves = kind == Kind::kMamba2 || kind == Kind::kGatedDelta;
   LayerFacts facts;
+  facts.id = row.id, facts.name = row.name, facts.multiply_adds = row.multiply_adds, facts.memory = row.memory;
   facts.causal = true;
   facts.steps = "n";
-  facts.hops = "n - 1";
+  facts.hops = convolves ? "⌈(n - 1) / 3⌉" : "n - 1";
   facts.layers = "1";
   facts.growth = {
       {Term::kProjections, {.n = 1, .d = 2}}, {Term::kRecurrence, {.n = 1, .d = 2}}, {Term::kElementwise, {.n = 1, .d = 1}}};
+  if (convolves) facts.growth.push_back({Term::kConvolution, {.n = 1, .d = 1}});
   facts.path = PowerOfSizes{.n = 1};
-  const auto with_convolution = [&] {
-    facts.hops = "⌈(n - 1) / 3⌉";
-    facts.growth.push_back({Term::kConvolution, {.n = 1, .d = 1}});
-  };
-  switch (kind) {
-    case Kind::kLinear:
-      facts.id = "linear";
-      facts.name = "linear attention";
-      facts.multiply_adds = "4 n d² + 2 n d² / h + n d";
-      facts.memory = "n d + d² / h + 5 d";
-      break;
-    case Kind::kRetention:
-      facts.id = "retention";
-      facts.name = "retention";
-      facts.multiply_adds = "5 n d² + 2 n d² / h + n d";
-      facts.memory = "n d + d² / h + 5 d";
-      break;
-    case Kind::kMamba2:
-      with_convolution();
-      facts.id = "mamba2";
-      facts.name = "Mamba-2";
-      facts.multiply_adds = "6 n d² + 12 n d² / h + (h + 4) n d + (4 n - 6) (2 + 4 / h) d";
-      facts.memory = "n d + 4 d² / h + 14 d + 20 d / h + h";
-      break;
-    case Kind::kGatedDelta:
-      with_convolution();
-      facts.id = "gated-delta";
-      facts.name = "gated DeltaNet";
-      facts.multiply_adds = "5 n d² + 3 n d² / h + (2 h + 3) n d + (4 n - 6) 3 d";
-      facts.memory = "n d + d² / h + 17 d + h";
-      break;
-  }
   return facts;
 }
 

@@ -130,7 +130,8 @@ class TableModel(_Model):
         new: list[str] | None = None if new_categories == "refuse" else []
         steps = of_lists("data", data, len(self.columns), lambda value, column, where: self._number(value, column, where, new))
         if new:
-            warnings.warn(f"{new[0]}; it and {len(new) - 1} more new texts are taken for missing values, which are none", stacklevel=3)
+            further = f", as are {len(new) - 1} more such texts" if len(new) > 1 else ""
+            warnings.warn(f"{new[0]}; it is taken for a missing value, which is none of the categories{further}", stacklevel=3)
         return steps
 
     def _number(self, value: Any, column: int, where: str, new: list[str] | None) -> float:

@@ -94,7 +94,7 @@ def check_scheme(
     compile    whether torch.compile is tried, which takes seconds: True by inductor, or the name of a backend, "aot_eager";
                it resets what torch.compile keeps
     leave_out  names of checks that are not run
-    seed       of everything that is drawn
+    seed       of the operands and of parameters that are drawn
     raises     whether a failure raises AssertionError, with the report
 
     What is given is copied, to float64 and eval(); parameters that are zero all over are drawn. A call that heed or the scheme
@@ -115,7 +115,7 @@ def check_scheme(
         subject, title = _subject(scheme, sizes, causal, positions, inputs, dict(options or {}), seed)
         report = SchemeReport(f"{title}, seed {seed}", _outcomes(subject, settings, leave_out, errors))
     except _NotCopied as error:
-        report = SchemeReport("Nothing", [Outcome("copies", "it is copied, to leave it as it is", "failed", str(error), 0.0)])
+        report = SchemeReport(type(scheme).__name__, [Outcome("copies", "it is copied, to leave it as it is", "failed", str(error), 0.0)])
     if raises and not report.passed:
         raise AssertionError(str(report)) from next(iter(errors), None)
     return report
@@ -174,10 +174,10 @@ def _subject(
     told = f"{name}, {sizes['heads']} heads of {sizes['head_dim']}, {sizes['steps']} tokens"
     if not isinstance(module, (Scheme, Captured)) or isinstance(module, InputScheme):
         shape = (sizes["heads"], sizes["steps"], sizes["head_dim"])
-        return ModuleCall(module, remake, inputs, shape), name
+        return ModuleCall(module, remake, seed, inputs, shape), name
     axes = module.axes if isinstance(module, Scheme) else None
     places = None if axes is None else _cells(sizes["steps"], axes) if positions is None else positions.unsqueeze(0)
-    return AttentionCall(module, remake, sizes, (causal or None) if axes is None else None, places, options), told
+    return AttentionCall(module, remake, seed, sizes, (causal or None) if axes is None else None, places, options), told
 
 
 class _NotCopied(Exception):

@@ -168,7 +168,7 @@ def ragged_cache(subject: AttentionCall, settings: object) -> None:
     if subject.places is not None:
         raise LeftOut("a scheme with axes is given positions, and such rows have one length")
     lengths = _lengths(subject.steps)[:2]
-    operands, later = subject.operands(), subject.operands(seed=1)
+    operands, later = subject.operands(), subject.operands(others=True)
     step = [x[:, :, :1] for x in later]
     held: KeyValueCache = subject.cache(2, own=True)
     held.append(operands[1], operands[2], lengths=torch.tensor(lengths))

@@ -28,9 +28,9 @@ class Subject:
     names: Sequence[str]  # of the operands
     varies: Sequence[bool]  # which operands have gradients and are cast to the type that is tried
 
-    def __init__(self, module: torch.nn.Module, remake: Callable[[int], torch.nn.Module] | None) -> None:
-        """remake: makes another module of a seed, with numbers of its own."""
-        self.module, self.remake = module, remake
+    def __init__(self, module: torch.nn.Module, remake: Callable[[int], torch.nn.Module] | None, seed: int) -> None:
+        """remake: makes another module of a seed, with numbers of its own. seed: of the operands."""
+        self.module, self.remake, self.seed = module, remake, seed
 
     def of(self: _Self, module: torch.nn.Module) -> _Self:
         """The same of another module."""
@@ -50,9 +50,13 @@ class Subject:
         """Those that are trained."""
         return {f"parameter {name}": p for name, p in self.module.named_parameters() if p.requires_grad}
 
-    def operands(self, batch: int = 2, *, seed: int = 0) -> list[torch.Tensor]:
-        """Numbers of their own for every seed, in float64."""
+    def operands(self, batch: int = 2, *, others: bool = False) -> list[torch.Tensor]:
+        """In float64; others: other numbers than without."""
         raise NotImplementedError
+
+    def drawn(self, operand: int, others: bool, *shape: int) -> torch.Tensor:
+        """Numbers of an operand."""
+        return drawn(1000 * self.seed + 10 * others + operand, *shape)
 
     def function(self) -> Callable[..., torch.Tensor]:
         """What takes operands and gives the output; what it needs besides is made before."""
@@ -115,13 +119,14 @@ class AttentionCall(Subject):
         self,
         module: torch.nn.Module,
         remake: Callable[[int], torch.nn.Module] | None,
+        seed: int,
         sizes: Mapping[str, int],
         causal: bool | None,
         places: torch.Tensor | None,
         options: Mapping[str, Any],
     ) -> None:
         """sizes: heads, kv_heads, head_dim and steps. places [1, steps, axes]: where tokens stand, of a scheme with axes."""
-        super().__init__(module, remake)
+        super().__init__(module, remake, seed)
         self.heads, self.kv_heads, self.head_dim, self.steps = (sizes[n] for n in ("heads", "kv_heads", "head_dim", "steps"))
         self.causal, self.places, self.options = causal, places, options
 
@@ -149,11 +154,11 @@ class AttentionCall(Subject):
         return {"query_positions": places, "key_positions": places}
 
     def operands(
-        self, batch: int = 2, queries: int | None = None, keys: int | None = None, *, seed: int = 0
+        self, batch: int = 2, queries: int | None = None, keys: int | None = None, *, others: bool = False
     ) -> list[torch.Tensor]:
         queries, keys = (self.steps if n is None else n for n in (queries, keys))
         shapes = ((self.heads, queries), (self.kv_heads, keys), (self.kv_heads, keys))
-        return [drawn(10 * seed + i, batch, heads, steps, self.head_dim) for i, (heads, steps) in enumerate(shapes)]
+        return [self.drawn(i, others, batch, heads, steps, self.head_dim) for i, (heads, steps) in enumerate(shapes)]
 
     def call(self, operands: Operands, **options: Any) -> Any:
         """heed.attention of these; tokens of a scheme with axes stand at the first places unless options say otherwise."""
@@ -208,18 +213,19 @@ class ModuleCall(Subject):
         self,
         module: torch.nn.Module,
         remake: Callable[[int], torch.nn.Module] | None,
+        seed: int,
         inputs: Operands | None,
         shape: Sequence[int],
     ) -> None:
         """inputs: examples, or None for numbers of a usual shape; shape: those of a head's operands, [heads, steps, head_dim]."""
-        super().__init__(module, remake)
+        super().__init__(module, remake, seed)
         self._inputs = _usual(module, shape) if inputs is None else list(inputs)
         self.varies = [x.is_floating_point() and (inputs is None or x.dtype != torch.float64) for x in self._inputs]
         self.names = [f"input {i}" for i in range(len(self._inputs))]
 
-    def operands(self, batch: int = 2, *, seed: int = 0) -> list[torch.Tensor]:
+    def operands(self, batch: int = 2, *, others: bool = False) -> list[torch.Tensor]:
         def one(i: int, x: torch.Tensor) -> torch.Tensor:
-            return drawn(10 * seed + i, batch, *x.shape[1:]) if self.varies[i] else x[:1].expand(batch, *x.shape[1:])
+            return self.drawn(i, others, batch, *x.shape[1:]) if self.varies[i] else x[:1].expand(batch, *x.shape[1:])
 
         return [one(i, x) for i, x in enumerate(self._inputs)]
 
