@@ -171,26 +171,35 @@ void OpenStandardStreams() {
   }
 }
 
-}  // namespace
-}  // namespace heed::cli
-
-int main(int argc, char** argv) {
-  heed::cli::LetIdleThreadsSleep(argc, argv);
+int Main(int argc, char** argv) {
+  LetIdleThreadsSleep(argc, argv);
   // A file that outgrows a limit is then an error of the write, like a full disk, instead of a sudden end.
   std::signal(SIGXFSZ, SIG_IGN);
-  heed::cli::OpenStandardStreams();
+  OpenStandardStreams();
 
   CLI::App app("Self-attention with positions on the CPU: train, measure and compare sequence encoders.", "heed");
   app.set_version_flag("-v,--version", "heed " HEED_VERSION);
   app.require_subcommand(1);
-  app.footer(std::string("Run 'heed help COMMAND' for the options of a command and an example.\n\nExit codes: ") +
-             heed::cli::kExitCodes);
-  heed::cli::Context context;
-  heed::cli::Run run;
-  for (const auto& [place, add] : heed::cli::Command::All()) add(app, run);
-  heed::cli::AddCommonOptions(app, context);
+  app.footer(std::string("Run 'heed help COMMAND' for the options of a command and an example.\n\nExit codes: ") + kExitCodes);
+  Context context;
+  Run run;
+  for (const auto& [place, add] : Command::All()) add(app, run);
+  AddCommonOptions(app, context);
 
   bool proceed = false;
-  const int code = heed::cli::Parse(app, heed::cli::Arguments(argc, argv), proceed);
-  return heed::cli::Finished(proceed ? heed::cli::Execute(run, context, app) : code);
+  const int code = Parse(app, Arguments(argc, argv), proceed);
+  return Finished(proceed ? Execute(run, context, app) : code);
+}
+
+}  // namespace
+}  // namespace heed::cli
+
+int main(int argc, char** argv) {
+  try {
+    return heed::cli::Main(argc, argv);
+  } catch (const std::bad_alloc&) {  // before a command runs, or of a message: what is said here takes no memory
+    static constexpr char kMessage[] = "heed: there is not enough memory\n";
+    [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, kMessage, sizeof kMessage - 1);
+    return heed::cli::kFailed;
+  }
 }

@@ -1,17 +1,12 @@
 """Which planted faults (faults.py) the tests find.
 
-    python3 hunt.py DIR [--tier fast|tail|long] [--side-by-side N]
-
 First each fault alone meets the tests of its own room, until one fails. Those that no test found then meet all tests of the tier
-together: a test that fails is run again with each of them alone. DIR/hunt.jsonl gets a line for each fault that was found and
-for each that stayed, so that a hunt goes on where it was stopped.
+together: a test that fails is run again with each of them alone.
 """
 
-import argparse
 import concurrent.futures
 import json
 import os
-import pathlib
 import re
 import subprocess
 import sys
@@ -106,19 +101,14 @@ def together(tests, survivors, jobs):
         print(f"{name}: fails with all of them, with none alone", flush=True)
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
-    parser.add_argument("folder", type=pathlib.Path)
-    parser.add_argument("--tier", choices=MARKS, default="fast", help="fast unless given; tail and long look for what fast did not find")
-    parser.add_argument("--side-by-side", type=int, default=os.cpu_count())
-    given = parser.parse_args()
-    folder = given.folder.resolve()
+def hunt(folder, tier, side_by_side):
+    """{number: test} of the faults of FOLDER/faults.json that a test of the tier finds; FOLDER/hunt.jsonl keeps what is known."""
     faults = json.loads((folder / "faults.json").read_text(encoding="utf-8"))
     log = folder / "hunt.jsonl"
     lines = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()] if log.exists() else []
-    found = {line["fault"] for line in lines if line["found"]}
+    found = {line["fault"]: line["found"] for line in lines if line["found"]}
     met_own = {line["fault"] for line in lines}
-    tests = Tests(folder, given.tier)
+    tests = Tests(folder, tier)
 
     def note(number, name, how, seconds):
         line = json.dumps({"fault": number, "where": faults[number], "found": name, "by": how, "seconds": round(seconds)})
@@ -126,22 +116,18 @@ def main():
         with open(log, "a", encoding="utf-8") as file:
             file.write(line + "\n")
         if name:
-            found.add(number)
+            found[number] = name
 
-    def hunt(number):
+    def own(number):
         begun = time.monotonic()
         return number, alone(tests, number, faults[number].split("/")[0]), time.monotonic() - begun
 
-    with concurrent.futures.ThreadPoolExecutor(given.side_by_side) as pool:
-        hunts = [pool.submit(hunt, number) for number in faults if number not in met_own and given.tier == "fast"]
+    with concurrent.futures.ThreadPoolExecutor(side_by_side) as pool:
+        hunts = [pool.submit(own, number) for number in faults if number not in met_own and tier == "fast"]
         for future in concurrent.futures.as_completed(hunts):
             number, name, seconds = future.result()
             note(number, name, "its own room", seconds)
     begun = time.monotonic()
-    for number, name in together(tests, [number for number in faults if number not in found], given.side_by_side):
-        note(number, name, f"the {given.tier} tier", time.monotonic() - begun)
-    print(f"{len(found)} of {len(faults)} found; not found:", *(faults[number] for number in faults if number not in found), sep="\n  ")
-
-
-if __name__ == "__main__":
-    main()
+    for number, name in together(tests, [number for number in faults if number not in found], side_by_side):
+        note(number, name, f"the {tier} tier", time.monotonic() - begun)
+    return found
