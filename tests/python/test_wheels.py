@@ -1,5 +1,6 @@
 """./dev wheels and ./dev release: the wheel without torch as others install it, and what a release refuses."""
 
+import importlib.util
 import pathlib
 import re
 import shutil
@@ -9,6 +10,9 @@ import zipfile
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+LOADED = importlib.util.spec_from_file_location("wheels", ROOT / "python" / "pip" / "wheels.py")
+wheels = importlib.util.module_from_spec(LOADED)
+LOADED.loader.exec_module(wheels)
 
 
 def dev(*arguments, cwd=ROOT):
@@ -31,7 +35,42 @@ def test_the_wheel_without_torch_is_built_installed_offline_and_tested():
     assert files - facts == sources | libraries
     assert libraries == {"heed_inference/lib/libheed_c.so"}
     metadata = next(archive.read(name).decode() for name in facts if name.endswith("METADATA"))
-    assert "Requires-Dist" not in metadata and [name for name in facts if name.endswith("licenses/LICENSE")]
+    assert "Requires-Dist" not in metadata
+    notices = {name.split("licenses/")[1]: archive.read(name).decode() for name in facts if ".dist-info/licenses/" in name}
+    assert notices["LICENSE"] == (ROOT / "LICENSE").read_text(encoding="utf-8") and notices.keys() == {"LICENSE", *wheels.NOTICES}
+    assert "Google LLC" in notices["libhwy-dev"] and "Niels Lohmann" in notices["nlohmann-json3-dev"]
+
+
+def test_a_wheel_without_a_notice_is_refused(tmp_path):
+    """Of what CMake finds each notice is installed; ./dev wheels names the first that a wheel lacks."""
+    for name in ("libhwy-dev", "nlohmann-json3-dev"):
+        (tmp_path / "notices" / name).mkdir(parents=True)
+        (tmp_path / "notices" / name / "copyright").write_text(f"of {name}\n", encoding="utf-8")
+    (tmp_path / "CMakeLists.txt").write_text(
+        "cmake_minimum_required(VERSION 3.25)\nproject(notices LANGUAGES NONE)\n"
+        f"include({ROOT}/cmake/HeedNotices.cmake)\nheed_install_notices(python libhwy-dev nlohmann-json3-dev libcli11-dev)\n",
+        encoding="utf-8")
+    facts = tmp_path / "heed-1.0.dist-info"
+    defined = [f"-DHEED_NOTICES={tmp_path}/notices", f"-DSKBUILD_METADATA_DIR={facts}"]
+    subprocess.run(["cmake", "-S", tmp_path, "-B", tmp_path / "build", *defined], capture_output=True, check=True)
+    subprocess.run(["cmake", "--install", tmp_path / "build", "--component", "python"], capture_output=True, check=True)
+    assert {path.name for path in (facts / "licenses").iterdir()} == set(wheels.NOTICES)
+    shutil.copy(ROOT / "LICENSE", facts / "licenses")
+    with zipfile.ZipFile(tmp_path / "heed-1.0-py3-none-any.whl", "w") as archive:
+        for path in (facts / "licenses").iterdir():
+            archive.write(path, path.relative_to(tmp_path))
+    wheel = tmp_path / "heed-1.0-py3-none-any.whl"
+    wheels.require_notices(wheel, wheels.NOTICES)
+    with pytest.raises(SystemExit, match="heed-1.0-py3-none-any.whl lacks the notice libcli11-dev: expected /usr/share/doc/"):
+        wheels.require_notices(wheel, (*wheels.NOTICES, "libcli11-dev"))
+
+
+def test_each_wheel_carries_the_notices_of_what_its_build_includes():
+    """A library of packages.txt that no wheel has a notice of is one that asks for none."""
+    without = {"libgtest-dev", "libfmt-dev", "libboost-dev", "zlib1g-dev"}  # tests alone; no notice asked for in programs; not inside
+    libraries = {line.split()[0] for line in (ROOT / "packages.txt").read_text(encoding="utf-8").splitlines() if re.search(r"-dev\b", line)}
+    carried = {name for _, _, _, notices, _ in wheels.WHEELS.values() for name in notices}
+    assert carried == libraries - without and without <= libraries
 
 
 def test_its_library_asks_for_no_runtime_of_a_certain_age(tmp_path):
