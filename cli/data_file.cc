@@ -140,7 +140,7 @@ void RequireNoCsvOptions(const lab::CsvOptions& csv, const std::string& why) {
 lab::SeriesData ReadData(const std::string& path, const DataArguments& arguments) {
   if (path.empty()) throw InvalidArgument("TEXT: expected a CSV or NPY file, as --target or --goal is given");
   if (IsNpy(path)) RequireNoColumns(arguments, "an NPY file has no columns; only CSV files do");
-  if (!IsNpy(path) && arguments.target.empty()) throw InvalidArgument("target: expected the column to foretell");
+  if (!IsNpy(path) && arguments.target.empty()) throw InvalidArgument("target: expected the column to predict");
   return IsNpy(path) ? lab::ReadSeriesNpy(path, arguments.target, arguments.goal)
                      : lab::ReadSeriesCsv(path, {.target = arguments.target,
                                                  .sequence = arguments.sequence,
@@ -158,7 +158,7 @@ lab::SeriesData ReadData(const std::string& path, const DataArguments& arguments
     throw InvalidArgument("validation_share: expected none, as the column of --part says which rows validate");
   lab::SeriesData data = ReadData(path, arguments);
   if (flags.Given("horizon") && data.goal != lab::SeriesGoal::kForecast)
-    throw InvalidArgument("horizon: only a forecast foretells values; the goal is " + ToString(data.goal));
+    throw InvalidArgument("horizon: only a forecast predicts values; the goal is " + ToString(data.goal));
   return data;
 }
 

@@ -208,7 +208,7 @@ std::vector<std::string> NotesOn(const CsvTable& table, const SeriesData& data) 
     if (column.holds == "flags") notes.push_back(name + " holds yes and no, or true and false: 1 and 0.");
     if (column.missing > 0) notes.push_back(NoteOnGaps(column.name, column.missing, table.rows(), target));
     if (column.low == column.high)
-      notes.push_back(fmt::format("{} is {:g} in all rows, which tells nothing.", name, column.low));
+      notes.push_back(fmt::format("{} is {:g} in all rows, which helps no model.", name, column.low));
   }
   return notes;
 }

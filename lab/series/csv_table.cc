@@ -95,7 +95,7 @@ void CsvBlocks::Take(CsvTable& table) {
   std::size_t left = text.size();
   while (!records.AtEnd()) {
     if (records.SkipEmptyLines()) {
-      if (!records.AtEnd()) records.Fail(line_, "the line is empty; take it out");
+      if (!records.AtEnd()) records.Fail(line_, "the line is empty; remove it");
       if (last_) left = 0;
       break;
     }
@@ -145,7 +145,7 @@ int64_t CsvTable::Column(const char* option, const std::string& name) const {
 }
 
 const std::string& CsvTable::Text(int64_t row, int64_t column) const {
-  if (Cell(row, column).empty()) throw FileError(Place(row, column) + "the value is missing; fill it in, or leave the row out");
+  if (Cell(row, column).empty()) throw FileError(Place(row, column) + "the value is missing; fill it in, or remove the row");
   return Cell(row, column);
 }
 

@@ -39,7 +39,7 @@ void RequireMagnitudes(const SeriesData& data) {
       if (std::abs(value) <= kLargest) return;
       if (std::isnan(value)) {
         throw FileError(data.Place(sequence, step, column) +
-                        "the sequence begins without a value of what is foretold; leave the rows before the first one out");
+                        "the sequence begins without a value of the target; leave out the rows before the first value");
       }
       throw FileError(data.Place(sequence, step, column) + FormatNumber(value) +
                       " is beyond 1e100, too large to compute with; give the column in another unit");

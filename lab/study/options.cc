@@ -50,15 +50,14 @@ std::size_t Tasks(const StudyOptions& options) { return options.kind == StudyKin
 void RequireReach(const StudyOptions& options) {
   if (options.for_seconds == 0) return;
   if (options.all_steps > 0)
-    throw InvalidArgument("for: curves over steps foretell nothing of times; give seconds in place of steps");
+    throw InvalidArgument("for: curves over steps predict nothing for times; give --seconds in place of --steps");
   if (options.for_seconds <= options.seconds)
     throw InvalidArgument(fmt::format("for: {:g} s is not longer than the {:g} s of each training; lower --seconds instead",
                                       options.for_seconds, options.seconds));
   if (options.for_seconds > kMostTimes * options.seconds) {
-    throw InvalidArgument(
-        fmt::format("for: {:g} s is more than {:g} times the {:g} s of each training, beyond which curves tell "
-                    "little; with --seconds {:g} it is not",
-                    options.for_seconds, kMostTimes, options.seconds, std::ceil(options.for_seconds / kMostTimes)));
+    throw InvalidArgument(fmt::format(
+        "for: {:g} s is more than {:g} times the {:g} s of each training, and curves reach no further; give --seconds {:g}",
+        options.for_seconds, kMostTimes, options.seconds, std::ceil(options.for_seconds / kMostTimes)));
   }
 }
 

@@ -135,14 +135,14 @@ TEST(StudyOptionsTest, ForetellsUpToEightTimesTheSeconds) {
   EXPECT_EQ(CommandOf(options, "", "out"), "heed study --budget quick --for 40 --out out");
   options.for_seconds = 3600;
   EXPECT_TRUE(Holds(refusal(), "for: 3600 s is more than 8 times the 5 s of each training") &&
-              Holds(refusal(), "with --seconds 450 it is not"))
+              Holds(refusal(), "give --seconds 450"))
       << refusal();
   options.seconds = 450;
   Validate(options);
   options.for_seconds = 450;
   EXPECT_TRUE(Holds(refusal(), "for: 450 s is not longer than the 450 s of each training")) << refusal();
   options.for_seconds = 900, options.all_steps = 100;
-  EXPECT_TRUE(Holds(refusal(), "for: ") && Holds(refusal(), "give seconds in place of steps")) << refusal();
+  EXPECT_TRUE(Holds(refusal(), "for: ") && Holds(refusal(), "give --seconds in place of --steps")) << refusal();
 }
 
 TEST(StudyOptionsTest, NamesWhatIsUnknownAndListsWhatIsKnown) {

@@ -240,7 +240,7 @@ class _Table:
         groups: dict[str, list[int]] = {}
         for row, name in enumerate(numpy.asarray(self._data[column]).tolist()):
             if not name.strip() if isinstance(name, str) else is_missing(name):
-                raise ValueError(f"column {shown(column)}, row {row}: the value is missing; fill it in, or leave the row out")
+                raise ValueError(f"column {shown(column)}, row {row}: the value is missing; fill it in, or remove the row")
             groups.setdefault(_text(name), []).append(row)
         return groups
 
