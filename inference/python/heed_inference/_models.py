@@ -131,7 +131,7 @@ class TableModel(_Model):
         steps = of_lists("data", data, len(self.columns), lambda value, column, where: self._number(value, column, where, new))
         if new:
             further = f", as are {len(new) - 1} more such texts" if len(new) > 1 else ""
-            warnings.warn(f"{new[0]}; it is taken for a missing value, which is none of the categories{further}", stacklevel=3)
+            warnings.warn(f"{new[0]}; it counts as a missing value, which is none of the categories{further}", stacklevel=3)
         return steps
 
     def _number(self, value: Any, column: int, where: str, new: list[str] | None) -> float:

@@ -108,7 +108,7 @@ def _indices(form: Form, column: str, values: Any, new_categories: str) -> Float
     if new:
         _tell(
             f"{shown(column)} holds texts that the model has not met in {int(numpy.isinf(indices).sum())} of {len(indices)} rows, the "
-            f"first in row {min(new.values())}: {', '.join(list(new)[:6])}{', ..' if len(new) > 6 else ''}. Each is taken for a missing "
+            f"first in row {min(new.values())}: {', '.join(list(new)[:6])}{', ..' if len(new) > 6 else ''}. Each counts as a missing "
             "value, which is none of the categories"
         )
     return indices
@@ -142,7 +142,7 @@ class _Gaps:
     def tell(self) -> None:
         """A warning for each column that has some."""
         for column, first in sorted(self._first.items()):
-            stands = "the last one before stands for each" if column < len(self._form.features) else "each is none of the categories"
+            stands = "the last value before fills each gap" if column < len(self._form.features) else "each counts as none of the categories"
             told = f"{shown(self._columns[column])} lacks {self._missing[column]} of {self._steps} values"
             _tell(f"{told}, the first in {first}: {stands}")
 
