@@ -292,7 +292,7 @@ int ThreadsOfRank(const Context& context) {
 
 int RunDistributed(const TrainArguments& arguments, const Context& given) {
   if (arguments.text == "-")
-    throw InvalidArgument("TEXT: every process reads it, which standard input cannot serve; name a file");
+    throw InvalidArgument("TEXT: expected a file, because every process reads it; standard input serves only one");
   lab::ComputeWith(ThreadsOfRank(given));
   const std::unique_ptr<lab::Ranks> ranks = lab::Ranks::Join(arguments.time_out);
   Context context = given;

@@ -153,7 +153,7 @@ double CsvTable::Number(int64_t row, int64_t column) const {
   if (const std::optional<double> value = TryNumber(row, column)) return *value;
   if (const std::optional<double> flag = FlagOf(Cell(row, column))) return *flag;
   const std::string wrong = Place(row, column) + "'" + ShownName(Text(row, column)) + "' ";
-  if (Missing(row, column)) throw FileError(wrong + "stands for a missing value; fill it in, or leave the row out");
+  if (Missing(row, column)) throw FileError(wrong + "stands for a missing value; fill it in, or remove the row");
   throw FileError(wrong + "is not a finite number; write it as " + (form_.decimal_comma ? "1234,5" : "1234.5"));
 }
 

@@ -83,7 +83,7 @@ void RequireTimes(const SeriesData& data, double typical_step, int64_t steps, bo
       if (since > 0 && std::isfinite(since) && whole <= kMostSteps) continue;
       throw FileError(data.Place(sequence, i, data.time) + FormatNumber(times[i]) + " lies " + FormatNumber(whole) +
                       " typical steps (of " + FormatNumber(typical_step) + ") behind the start of its window and " +
-                      FormatNumber(since) + " behind the row before; times are told apart within 2^53 typical steps");
+                      FormatNumber(since) + " after the row before; heed tells times apart within 2^53 typical steps");
     }
   }
 }

@@ -120,7 +120,7 @@ SeriesGoal GoalOf(const CsvTable& table, int64_t target) {
       const std::string& cell = table.Cell(row, target);
       const std::string what = cell.empty() ? "the value is missing" : "'" + cell + "' stands for a missing value";
       throw FileError(table.Place(row, target) + what +
-                      "; fill it in, leave the row out, or give --goal forecast, where the last value stands for it" +
+                      "; fill it in, remove the row, or give --goal forecast, which fills it with the last value" +
                       (cell.empty() ? "" : ", or --goal classification where it is a class"));
     }
     if (const std::optional<double> value = table.TryNumber(row, target)) {
@@ -138,7 +138,7 @@ SeriesGoal GoalOf(const CsvTable& table, int64_t target) {
 
 // Names of classes: numbers by value where all are, else by the alphabet.
 std::vector<std::string> ClassNames(const std::string& file, const std::set<std::string>& names) {
-  if (names.size() < 2) throw FileError(file + ": the target has one class only; there is nothing to tell apart");
+  if (names.size() < 2) throw FileError(file + ": the target has only one class; expected two or more");
   if (names.size() > kMostClasses) {
     throw FileError(file + ": the target has " + std::to_string(names.size()) + " classes, more than " +
                     std::to_string(kMostClasses) + "; is it a number to predict (--goal regression)?");

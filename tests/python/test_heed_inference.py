@@ -207,7 +207,7 @@ REFUSED = [
     ("network", [[[1, 2]]], {}, ValueError, "times: expected those of each step"),
     ("baseline", sold(), {"times": [[0]]}, ValueError, "times: expected none: the model reads none"),
     ("network", [[[1, 2], [1, 2]]], {"times": [[0]]}, ValueError, "times: expected those of each step, [1, 2], got [1, 1]"),
-    ("network", [[[1, 2], [1, 2]]], {"times": [[1, 1]]}, ValueError, "times: row 0, step 1: 1.000000 does not lie behind the step before"),
+    ("network", [[[1, 2], [1, 2]]], {"times": [[1, 1]]}, ValueError, "times: row 0, step 1: 1.000000 is not later than the step before"),
     ("network", [[[1, 2]]], {"times": 3}, TypeError, "times: expected a list or an array, got int"),
     ("network", [[[1, 2]]], {"times": [["noon"]]}, ValueError, "times: row 0, step 0: expected a number, got 'noon'"),
     ("network", [[[1, 2, 3]]], {"times": [[0]]}, ValueError, "data: row 0, step 0: the model reads 2 numbers, got 3"),

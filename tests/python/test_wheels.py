@@ -1,10 +1,13 @@
-"""./dev wheels and ./dev release: the wheel without torch as others install it, and what a release refuses."""
+"""./dev wheels and ./dev release: the wheel without torch as others install it, and the steps of a release."""
 
 import importlib.util
+import os
 import pathlib
 import re
 import shutil
 import subprocess
+import sys
+import tarfile
 import zipfile
 
 import pytest
@@ -19,7 +22,7 @@ def dev(*arguments, cwd=ROOT):
     return subprocess.run([cwd / "dev", *arguments], cwd=cwd, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
 
 
-def test_the_wheel_without_torch_is_built_installed_offline_and_tested():
+def test_the_wheel_without_torch_is_built_installed_offline_and_tested(tmp_path):
     """The package's own tests run in fresh environments, with NumPy alone and with nothing."""
     result = dev("wheels", "inference")
     assert result.returncode == 0, result.stderr
@@ -39,6 +42,17 @@ def test_the_wheel_without_torch_is_built_installed_offline_and_tested():
     notices = {name.split("licenses/")[1]: archive.read(name).decode() for name in facts if ".dist-info/licenses/" in name}
     assert notices["LICENSE"] == (ROOT / "LICENSE").read_text(encoding="utf-8") and notices.keys() == {"LICENSE", *wheels.NOTICES}
     assert "Google LLC" in notices["libhwy-dev"] and "Niels Lohmann" in notices["nlohmann-json3-dev"]
+    # What a release uploads besides, and what the index would say of both.
+    code = f"import heed_build; print(heed_build.build_sdist({str(tmp_path)!r}))"
+    environment = os.environ | {"PYTHONPATH": str(ROOT / "python/pip")}
+    command = [sys.executable, "-c", code]
+    built = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
+    sources = tmp_path / built.stdout.split()[-1]
+    members = {name.partition("/")[2] for name in tarfile.open(sources).getnames()}
+    assert {"CMakeLists.txt", "LICENSE", "engine/CMakeLists.txt", "python/pip/heed_build.py"} <= members
+    checked = [ROOT / "build/wheels/venv/bin/python", "-m", "twine", "check", "--strict", wheel, sources]
+    told = subprocess.run(checked, capture_output=True, text=True, check=False)
+    assert told.returncode == 0, told.stdout + told.stderr
 
 
 def test_a_wheel_without_a_notice_is_refused(tmp_path):
@@ -117,3 +131,53 @@ def test_a_release_wants_a_clean_tree_and_one_version(tree):
     (folder / "CHANGELOG.md").write_text(f"# Changelog\n\n## {version}\n", encoding="utf-8")
     git("commit", "-am", "release"), git("tag", f"v{version}")
     assert f"there is a tag v{version}" in refused()
+
+
+# In the place of what takes an hour: each step writes its name, and the one that FAIL names fails.
+STEPS = """
+step() { echo "$*" >>steps.txt; [ "${FAIL:-}" != "$1" ]; }
+lint() { step lint "$@"; }
+run_tests() { step tests "$@"; }
+wheels() { step wheels "$@" && mkdir -p build/wheels/dist && touch build/wheels/dist/heed.whl; }
+python=./sources
+"""
+SOURCES = """#!/bin/sh
+echo sources >>steps.txt
+touch build/wheels/dist/heed.tar.gz
+[ "$FAIL" != sources ]
+"""
+TWINE = """#!/bin/sh
+echo "$@" >>steps.txt
+[ "$FAIL" != twine ]
+"""
+UPLOADED = "build/wheels/dist/heed.tar.gz build/wheels/dist/heed.whl"
+IN_ORDER = ["lint --all", "tests --all", "wheels", "sources", f"-m twine check --strict {UPLOADED}"]
+
+
+@pytest.mark.parametrize("failing", ["lint", "tests", "wheels", "sources", "twine", ""])
+def test_a_release_stops_at_the_first_step_that_fails(failing, tree):
+    folder, git = tree
+    version = re.search(r"project\(heed VERSION (\S+)", (folder / "CMakeLists.txt").read_text(encoding="utf-8"))[1]
+    (folder / "CHANGELOG.md").write_text(f"# Changelog\n\n## {version}\n", encoding="utf-8")
+    text = (folder / "dev").read_text(encoding="utf-8")
+    before, found, after = text.partition("\ncommand=${1:-help}\n")
+    assert found
+    (folder / "dev").write_text(before + STEPS + found + after, encoding="utf-8")
+    for path, script in ((folder / "sources", SOURCES), (folder / "build/wheels/venv/bin/python", TWINE)):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(script, encoding="utf-8")
+        path.chmod(0o755)
+    (folder / "build/wheels/dist").mkdir()
+    (folder / "build/wheels/dist/heed-of-before.whl").touch()
+    (folder / ".gitignore").write_text("/build/\n/steps.txt\n", encoding="utf-8")
+    git("add", "."), git("commit", "-m", "release")
+    environment = os.environ | {"FAIL": failing}
+    result = subprocess.run([folder / "dev", "release"], cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    done = (folder / "steps.txt").read_text(encoding="utf-8").splitlines()
+    if failing:
+        steps = ["lint", "tests", "wheels", "sources", "twine"]
+        assert result.returncode != 0 and result.stdout == "" and done == IN_ORDER[: steps.index(failing) + 1]
+    else:
+        assert result.returncode == 0 and done == IN_ORDER
+        upload = "build/wheels/venv/bin/python -m twine upload build/wheels/dist/*"
+        assert result.stdout == f"{upload} && git tag v{version} && git push origin v{version}\n"
