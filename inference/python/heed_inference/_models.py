@@ -146,7 +146,7 @@ class TableModel(_Model):
             return math.nan
         told = f"{where}, {shown(name)}: {shown(value)} is no category of the model, which knows {', '.join(known[:20])}"
         if new is None:
-            raise ValueError(f"{told}; write one of them, or give new_categories='as-missing', which takes it for a missing value")
+            raise ValueError(f"{told}; write one of them, or give new_categories='as-missing', which counts it as a missing value")
         new.append(told)
         return math.nan
 

@@ -99,8 +99,7 @@ def _indices(form: Form, column: str, values: Any, new_categories: str) -> Float
         if text not in places and new_categories == "refuse":
             known = ", ".join(list(places)[:20])
             raise ValueError(
-                f"column {shown(column)}, row {row}: {shown(value)} is no category of the model, which knows {known}; write one of "
-                "them, or give new_categories='as-missing', which takes it for a missing value"
+                f"column {shown(column)}, row {row}: {shown(value)} is no category of the model, which knows {known}; write one of them, or give new_categories='as-missing', which counts it as a missing value"
             )
         indices[row] = places.get(text, math.inf)
         if text not in places:
@@ -165,7 +164,7 @@ def _target_of(form: Form, name: str, numbers: Floats, given: Floats | None) -> 
         return given
     target = numbers[:, form.features.index(form.target)]
     if numpy.isnan(target).any():
-        raise ValueError(f"sequence {shown(name)} begins without a value of {shown(form.target)}; leave those rows out")
+        raise ValueError(f"sequence {shown(name)} begins without a value of {shown(form.target)}; remove those rows")
     return target
 
 
