@@ -33,8 +33,9 @@ struct BenchArguments {
     flags.Add(command, {CaseField(one_case)});
   }
   static lab::Field CaseField(std::string& text) {
-    return {
-        .name = "case", .value = &text, .text = "One call, as 'B2 H8:2 n1:4096 d64 bfloat16 causal threads=2 pass=forward'"};
+    return {.name = "case",
+            .value = &text,
+            .text = "Measure one call, as 'B2 H8:2 n1:4096 d64 bfloat16 causal threads=2 pass=forward'"};
   }
 
   lab::BenchOptions described;
@@ -221,19 +222,20 @@ int RunBenchCommand(const BenchArguments& arguments, const Context& context) {
 }
 
 void AddBench(CLI::App& app, Run& run) {
-  CLI::App* command = app.add_subcommand("bench", "Speed and memory beside LibTorch and the FMA peak of this processor");
+  CLI::App* command =
+      app.add_subcommand("bench", "Measure speed and memory beside LibTorch and the FMA peak of this processor");
   const auto arguments = std::make_shared<BenchArguments>(*command);
-  command->add_option("--against", arguments->against, "The other side")
+  command->add_option("--against", arguments->against, "Library to compare with")
       ->check(CLI::IsMember({"torch"}))
       ->capture_default_str();
-  command->add_flag("--plan", arguments->plan, "Compute nothing: tasks, work, bytes and balance of --n for 1 to 128 threads");
+  command->add_flag("--plan", arguments->plan,
+                    "Print tasks, work, bytes and balance of --n for 1 to 128 threads, without computing the calls");
   AddName(*command, "--out", arguments->out, "Folder for report.html, bench.json and the figure");
   command->footer(
-      "Threads are 1 unless --threads or the case says otherwise. --n measures heed alone, at shapes of one's own, and ends on "
-      "Ctrl-C within a call; with --plan it says how that would spread over many threads. --search draws calls at random, on 1 "
-      "and on --threads threads, and lists those where heed is slowest beside LibTorch, with the --case of each; Ctrl-C ends "
-      "it "
-      "with what is known.\n\nWords of --case, the first four in this order:\n" +
+      "The bench runs on one thread unless --threads or --case gives more. --n measures heed alone, at your own shapes; with "
+      "--plan it prints how such calls spread over many threads. --search draws calls at random, on one and on --threads "
+      "threads, and lists those where heed is slowest beside LibTorch, each with its --case. After Ctrl-C both list what they "
+      "have.\n\nWords of --case, the first four in this order:\n" +
       lab::CaseGrammar() +
       "\nExamples:\n"
       "  heed bench --suite full --threads 1\n  heed bench --search 300 --threads 1\n"

@@ -97,7 +97,7 @@ void Print(const std::vector<Verdict>& verdicts, bool json) {
 
 void AddCheck(CLI::App& app, Run& run) {
   CLI::App* command =
-      app.add_subcommand("check", "The kernels against the double-precision reference, on every SIMD target of this CPU");
+      app.add_subcommand("check", "Compare the kernels with the double-precision reference, on every SIMD target of this CPU");
   auto random_cases = std::make_shared<int64_t>(100);
   auto name = std::make_shared<std::string>();
   command->add_option("--cases", *random_cases, "Random cases beside the fixed table")
@@ -107,7 +107,7 @@ void AddCheck(CLI::App& app, Run& run) {
     if (reference::NamedCase(text)) return std::string();
     return "no case is called \"" + text + "\"; expected a row of the table, \"random N\" or \"pair OPTION + OPTION N\"";
   };
-  command->add_option("--case", *name, "One case alone, by the name that a failure gives")->check(known);
+  command->add_option("--case", *name, "Run one case, by the name in a failure")->check(known);
   command->footer("Example:\n  heed check --cases 500\n  heed check --case \"pair window + dropout 3\" --seed 3");
   command->callback([&run, random_cases, name] {
     run = [random_cases, name](const Context& context) {

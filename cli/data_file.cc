@@ -95,33 +95,33 @@ void AddDataOptions(CLI::App& command, DataArguments& arguments) {
   };
   name("--target", arguments.target,
        "Column of a CSV file to predict, one value a sequence or a step; for X.npy the file of y");
-  name("--sequence", arguments.sequence, "Column that tells which sequence a row belongs to; default: all rows are one");
-  name("--time", arguments.time, "Column of times, real numbers that increase; they become positions");
+  name("--sequence", arguments.sequence, "Column that names the sequence of a row; default: all rows are one sequence");
+  name("--time", arguments.time, "Column of times, real numbers that increase, or dates; heed takes them as positions");
   name("--part", arguments.part,
-       "Column that says training, validation or test of each row; default: parts are drawn with a fixed seed");
-  AddColumns(command, "--features", arguments.features, "Columns to look at, as x,y or x y; default: all others");
-  AddColumns(command, "--categories", arguments.categories, "Of them those whose cells are names, even where they are numbers");
+       "Column that holds training, validation or test in each row; default: the study draws the parts with a fixed seed");
+  AddColumns(command, "--features", arguments.features, "Columns that the models see, as x,y or x y; default: all others");
+  AddColumns(command, "--categories", arguments.categories, "Features whose cells are names, even if they look like numbers");
   name("--goal", arguments.goal,
        "classification, regression or forecast (of the target's next values); default: by the target's values");
   name("--date-order", arguments.date_order,
-       "What comes first in dates as 01/02/2000: day or month; default: days beyond 12 tell");
+       "Order in dates such as 01/02/2000: day or month first; default: found by days beyond 12");
   AddCsvOptions(command, arguments.csv);
-  command.add_flag("--dry-run", arguments.dry_run, "Print what is understood of each column, and write nothing")->group(kGroup);
+  command.add_flag("--dry-run", arguments.dry_run, "Print how each column is read, and write nothing")->group(kGroup);
 }
 
 void AddCsvOptions(CLI::App& command, lab::CsvOptions& csv) {
   AddName(command, "--separator", csv.separator,
-          "What stands between the cells of a CSV file: comma, semicolon, tab, bar or a character; default: found")
+          "Separator of the cells of a CSV file: comma, semicolon, tab, bar or a character; default: found")
       ->group(kGroup);
-  AddName(command, "--decimal", csv.decimal, "What its numbers have before their decimals: point or comma; default: found")
+  AddName(command, "--decimal", csv.decimal, "Decimal mark of its numbers: point or comma; default: found")->group(kGroup);
+  command.add_flag("!--no-header", csv.header, "The first row of the CSV file holds values; the columns are called c1, c2, ..")
       ->group(kGroup);
-  command.add_flag("!--no-header", csv.header, "Its first row holds values; the columns are then c1, c2, ..")->group(kGroup);
 }
 
 void AddLaterOptions(CLI::App& command, lab::LaterCsv& csv) {
   AddCsvOptions(command, csv);
   AddName(command, "--new-categories", csv.new_categories,
-          "A text that is no category of the model: refuse, an error, or as-missing, an empty cell; default: refuse")
+          "Texts that are no category of the model: refuse them, or count them as-missing, as empty cells; default: refuse")
       ->group(kGroup);
 }
 
@@ -140,7 +140,7 @@ void RequireNoCsvOptions(const lab::CsvOptions& csv, const std::string& why) {
 lab::SeriesData ReadData(const std::string& path, const DataArguments& arguments) {
   if (path.empty()) throw InvalidArgument("TEXT: expected a CSV or NPY file, as --target or --goal is given");
   if (IsNpy(path)) RequireNoColumns(arguments, "an NPY file has no columns; only CSV files do");
-  if (!IsNpy(path) && arguments.target.empty()) throw InvalidArgument("target: expected the column to foretell");
+  if (!IsNpy(path) && arguments.target.empty()) throw InvalidArgument("target: expected the column to predict");
   return IsNpy(path) ? lab::ReadSeriesNpy(path, arguments.target, arguments.goal)
                      : lab::ReadSeriesCsv(path, {.target = arguments.target,
                                                  .sequence = arguments.sequence,
@@ -158,7 +158,7 @@ lab::SeriesData ReadData(const std::string& path, const DataArguments& arguments
     throw InvalidArgument("validation_share: expected none, as the column of --part says which rows validate");
   lab::SeriesData data = ReadData(path, arguments);
   if (flags.Given("horizon") && data.goal != lab::SeriesGoal::kForecast)
-    throw InvalidArgument("horizon: only a forecast foretells values; the goal is " + ToString(data.goal));
+    throw InvalidArgument("horizon: only a forecast predicts values; the goal is " + ToString(data.goal));
   return data;
 }
 

@@ -145,14 +145,14 @@ void AddEval(CLI::App& app, Run& run) {
   CLI::App* command = app.add_subcommand("eval", "Measure how well a trained model predicts a text, or labelled sequences");
   AddName(*command, "DIR", arguments->folder, "Folder of a training run, or of a model that a study kept")->required();
   AddName(*command, "TEXT", arguments->text, "UTF-8 file, or CSV with targets; - for standard input")->required();
-  AddList(*command, "--context", arguments->contexts, "Steps of a window, one or several; default: that of the training");
+  AddList(*command, "--context", arguments->contexts, "Steps of a window, one number or several; default: as in training");
   command
-      ->add_option(
-          "--beyond", arguments->beyond,
-          "Windows longer than a learned position table: refuse, or clamp, where its last row stands for those it lacks")
+      ->add_option("--beyond", arguments->beyond,
+                   "Windows longer than a learned position table: refuse them, or clamp, which repeats the last row")
       ->capture_default_str();
-  command->add_flag("--validation", arguments->validation, "Only the last tenth of TEXT, which training on it keeps apart");
-  command->add_option("--share", arguments->share, "Of a forecast: the share of each sequence's end whose values are scored")
+  command->add_flag("--validation", arguments->validation,
+                    "Measure only the last tenth of TEXT, its validation part in training");
+  command->add_option("--share", arguments->share, "For a forecast: the share at the end of each sequence to score")
       ->capture_default_str()
       ->check(CLI::Range(0.0, 1.0));
   AddLaterOptions(*command, arguments->csv);

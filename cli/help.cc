@@ -152,7 +152,7 @@ int RunHelp(const CLI::App& app, const HelpArguments& arguments) {
 }
 
 void AddHelp(CLI::App& app, Run& run) {
-  CLI::App* command = app.add_subcommand("help", "List the commands; with a COMMAND behind it, tell what that does");
+  CLI::App* command = app.add_subcommand("help", "List the commands, or describe one COMMAND");
   const auto arguments = std::make_shared<HelpArguments>();
   command
       ->add_option("--completion", arguments->completion, "Print a script that completes commands and flags; one of bash, zsh")

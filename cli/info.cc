@@ -34,7 +34,7 @@ int RunInfo(const Context& context) {
 }
 
 void AddInfo(CLI::App& app, Run& run) {
-  CLI::App* command = app.add_subcommand("info", "This processor, its SIMD targets, threads and versions");
+  CLI::App* command = app.add_subcommand("info", "Print this processor, its SIMD targets, threads and versions");
   command->footer("Example:\n  heed info --json");
   command->callback([&run] { run = &RunInfo; });
 }

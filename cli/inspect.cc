@@ -124,7 +124,7 @@ void AddInspect(CLI::App& app, Run& run) {
       ->check(CLI::PositiveNumber);
   AddList(*command, "--only-layers", options.selection.layers, "Layers to show, counted from 0; default: all");
   AddList(*command, "--only-heads", options.selection.heads, "Heads to show, counted from 0; default: all");
-  AddName(*command, "--arrays", arguments->arrays, "Directory for the exact weights and statistics as NPY, with a JSON index");
+  AddName(*command, "--arrays", arguments->arrays, "Folder for the exact weights and statistics as NPY, with a JSON index");
   AddLaterOptions(*command, arguments->csv);
   command->footer(
       "Examples:\n  heed inspect run book.txt --tokens 500 --out maps.html --arrays maps\n"

@@ -54,11 +54,11 @@ constexpr std::size_t kMostShown = 3500;  // bytes of a message
 void AddCommonOptions(CLI::App& app, Context& context) {
   for (CLI::App* command : app.get_subcommands({})) {
     command->add_flag("--json", context.json, "Print results as JSON");
-    command->add_option("--seed", context.seed, "Start of every random choice")
+    command->add_option("--seed", context.seed, "Seed of every random choice")
         ->check(CLI::NonNegativeNumber)
         ->capture_default_str()
         ->each([&context](const std::string&) { context.seed_given = true; });
-    command->add_option("--threads", context.threads, "Threads to compute with; default: as many as this process may use")
+    command->add_option("--threads", context.threads, "Threads to compute with; default: all that this process may use")
         ->check(CLI::Range(1, 1024));
     AddName(*command, "--config", context.config,
             "File with options, one a line as steps = 300; options of the command line win");

@@ -101,26 +101,27 @@ int RunPositions(PositionsArguments arguments, const Context& context) {
 void AddPositions(CLI::App& app, Run& run) {
   const auto arguments = std::make_shared<PositionsArguments>();
   lab::PositionsOptions& options = arguments->options;
-  CLI::App* command =
-      app.add_subcommand("positions", "Draw a positional scheme, say what it does and check what belongs to it");
+  CLI::App* command = app.add_subcommand("positions", "Draw and describe a positional scheme, and check its formulas");
   command
       ->add_option("--steps", options.steps,
-                   "Positions (rows); the largest square of at most so many for axial_rotary, swin, swin_v2")
+                   "Positions (rows); for axial_rotary, swin and swin_v2 the largest square of at most so many")
       ->capture_default_str();
   command
       ->add_option("--width", options.width,
                    "Columns of the encoding, or of a head for rotary, axial_rotary, xpos, shaw; heads of the others")
       ->capture_default_str();
-  AddName(*command, "--columns", arguments->columns, "Columns drawn as lines, FIRST:LAST without LAST; default 6:10");
-  command->add_option("--label", options.column_label, "Name of a column in the legend, as Col or dim")->capture_default_str();
+  AddName(*command, "--columns", arguments->columns, "Columns to draw as lines, FIRST:LAST without LAST; default: 6:10");
+  command->add_option("--label", options.column_label, "Name of a column in the legend, such as Col or dim")
+      ->capture_default_str();
   const std::string known = fmt::format("One of {}", fmt::join(lab::PictureNames(), ", "));
   CLI::Option* scheme = command->add_option("--scheme", options.scheme, known)->capture_default_str();
   command
       ->add_option("--max-distance", options.max_distance,
-                   "Where relative, shaw, transformer_xl and deberta clip offsets, from where t5 has one bucket, and how many "
-                   "positions cope has")
+                   "Largest offset of relative, shaw, transformer_xl and deberta, last bucket of t5, and "
+                   "number of positions of cope")
       ->capture_default_str();
-  AddName(*command, "--run", arguments->run, "Folder of a training run: draw what its model has learnt, in its sizes");
+  AddName(*command, "--run", arguments->run,
+          "Folder of a training run: draw the scheme that its model has learnt, in its sizes");
   command->add_option("--layer", arguments->layer, "Layer of the run, counted from 0")->capture_default_str();
   AddName(*command, "--out", arguments->out, "Folder for report.html, the figures and their numbers");
   command->add_flag(

@@ -91,12 +91,13 @@ int RunPredict(const PredictArguments& arguments, const Context& context) {
 
 void AddPredict(CLI::App& app, Run& run) {
   auto arguments = std::make_shared<PredictArguments>();
-  CLI::App* command = app.add_subcommand("predict", "Say what a kept model makes of new labelled sequences");
+  CLI::App* command = app.add_subcommand("predict", "Answer new labelled sequences with a kept model");
   AddName(*command, "MODEL", arguments->model, "Folder of a model, as REPORT/model")->required();
   AddName(*command, "DATA", arguments->data,
           "CSV file with the columns that the model was trained on, in any order; - for standard input; or X.npy")
       ->required();
-  AddName(*command, "--out", arguments->out, "File for the table, whole or not at all; default: standard output");
+  AddName(*command, "--out", arguments->out,
+          "File for the table, written only when all answers are there; default: standard output");
   AddLaterOptions(*command, arguments->csv);
   command->footer(
       "Examples:\n  heed predict report/model new.csv --out answers.csv\n"

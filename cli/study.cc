@@ -73,13 +73,12 @@ int StudyText(const StudyArguments& arguments, const Context& context) {
 }
 
 void AddStudy(CLI::App& app, Run& run) {
-  CLI::App* command =
-      app.add_subcommand("study", "Compare encoders and positional encodings on a text, or on labelled sequences, as one page");
+  CLI::App* command = app.add_subcommand(
+      "study", "Compare encoders and positional encodings on a text or on labelled sequences, and write a page");
   const auto arguments = std::make_shared<StudyArguments>(*command);
   AddName(*command, "TEXT", arguments->text,
           "UTF-8 file; - for standard input; default: CPython's language reference; CSV or NPY with --target");
-  AddName(*command, "--out", arguments->out,
-          "Folder for report.html, its figures and numbers; a study that was stopped goes on")
+  AddName(*command, "--out", arguments->out, "Folder for report.html, its figures and numbers; a stopped study goes on in it")
       ->capture_default_str();
   command->add_option("--budget", arguments->budget, "quick: a minute, default: five, long: an hour, on two cores")
       ->capture_default_str();

@@ -292,7 +292,7 @@ int ThreadsOfRank(const Context& context) {
 
 int RunDistributed(const TrainArguments& arguments, const Context& given) {
   if (arguments.text == "-")
-    throw InvalidArgument("TEXT: every process reads it, which standard input cannot serve; name a file");
+    throw InvalidArgument("TEXT: expected a file, because every process reads it; standard input serves only one");
   lab::ComputeWith(ThreadsOfRank(given));
   const std::unique_ptr<lab::Ranks> ranks = lab::Ranks::Join(arguments.time_out);
   Context context = given;
@@ -320,19 +320,18 @@ void AddTrain(CLI::App& app, Run& run) {
   AddName(*command, "TEXT", arguments->text,
           "UTF-8 file; - for standard input; default: CPython's language reference; CSV or NPY with --target");
   AddName(*command, "--out", arguments->out,
-          "Folder for config.json, model.safetensors and, of a text, checkpoint.safetensors, metrics.jsonl")
+          "Folder for config.json, model.safetensors and, for a text, checkpoint.safetensors and metrics.jsonl")
       ->required();
   AddDataOptions(*command, arguments->data);
-  command->add_flag(
-      "--resume", arguments->resume,
-      "Go on where the run in --out stopped, to the same bits; only --lr, --min-lr, --weight-decay and --clip may "
-      "be new, as after numbers that were no longer finite");
-  CLI::Option* distributed = command->add_flag(
-      "--distributed", arguments->distributed,
-      "Train as one of the processes that torchrun starts, each on its share of every batch; results are those of one process");
+  command->add_flag("--resume", arguments->resume,
+                    "Go on where the run in --out stopped, to the same bits; only --lr, --min-lr, --weight-decay and --clip "
+                    "may differ, to mend a run whose numbers were no longer finite");
+  CLI::Option* distributed = command->add_flag("--distributed", arguments->distributed,
+                                               "Train as one of the processes that torchrun starts, each on its share of every "
+                                               "batch; they reach the results of one process");
   command
       ->add_option("--sequence-ranks", arguments->sequence_ranks,
-                   "Processes that share the tokens of each window, for contexts that do not fit one; the others share the "
+                   "So many processes share the tokens of each window, for contexts too long for one; groups of them share the "
                    "windows. Divides the number of processes; needs attention or decomposable")
       ->capture_default_str()
       ->needs(distributed);

@@ -154,7 +154,7 @@ int main(int count, char** words) {
   app.add_option("--seeds", arguments.seeds, "Runs at each rate");
   app.add_option("--seconds", arguments.seconds, "Of a whole training; default: as heed study has it");
   app.add_option("--times", arguments.times, "How many whole trainings long the runs at the best rate are");
-  app.add_option("--horizon", arguments.horizon, "Values that a forecast foretells");
+  app.add_option("--horizon", arguments.horizon, "Values that a forecast predicts");
   app.add_option("--context", arguments.context, "Steps of a window");
   heed::cli::AddDataOptions(app, arguments.table);
   CLI11_PARSE(app, count, words);

@@ -152,7 +152,7 @@ Fields FieldsOf(BenchOptions& options) {
   suites.insert(suites.begin(), "all");
   Field threads{.name = "threads", .value = &options.threads, .low = 1, .high = 1024, .source = Field::Source::kCommon};
   return {Names("suite", &options.suite, suites, "Cases"),
-          Whole("rounds", &options.rounds, 1, 10000, "Interleaved rounds a case, at least"), threads};
+          Whole("rounds", &options.rounds, 1, 10000, "Least number of interleaved rounds a case"), threads};
 }
 
 std::string CommandOf(const BenchOptions& options, const std::filesystem::path& folder) {

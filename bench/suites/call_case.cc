@@ -180,14 +180,14 @@ CallCase ParseCase(const std::string& text, const std::string& name) { return Ca
 
 std::string CaseGrammar() {
   return "  B2 H8:2 n1:4096 d64:32   batch, query and key heads, queries and keys, widths of keys and values\n"
-         "  bfloat16                 float32 where no type is named; float16, float64\n"
+         "  bfloat16                 type, float32 by default; float16, float64\n"
          "  causal                   the last query sees all keys; causal=top-left: the first sees the first\n"
-         "  window=128               as many keys, the query's own the last; window=64:64: so many before and after, -1: all\n"
+         "  window=128               128 keys, the last one the query's own; window=64:64: 64 before and 64 after; -1: all\n"
          "  key-lengths query-lengths   from an eighth in the first row of the batch to all in the last\n"
          "  mask                     a quarter of the pairs hidden\n"
          "  bias                     a matrix a head; bias=trainable: with a gradient; bias=relative: a trainable value an "
          "offset\n"
-         "  dropout=0.1 threads=2    pass=forward, or both, which is the default\n";
+         "  dropout=0.1 threads=2    pass=forward, or both (default)\n";
 }
 
 int64_t LengthOf(int64_t total, int64_t batch, int64_t b) {

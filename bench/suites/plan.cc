@@ -68,8 +68,8 @@ std::string Time(double seconds) {
 }  // namespace
 
 Fields FieldsOf(ThreadRates& rates) {
-  return {Number("gflops", rates.gflops, 0, 1e6, "GFLOP/s that a planned thread is taken to do"),
-          Number("gbps", rates.gbps, 0, 1e6, "GB/s that a planned thread is taken to read and write")};
+  return {Number("gflops", rates.gflops, 0, 1e6, "GFLOP/s of a thread, for --plan"),
+          Number("gbps", rates.gbps, 0, 1e6, "GB/s that a thread reads and writes, for --plan")};
 }
 
 std::vector<int> PlannedThreads() { return {1, 2, 4, 8, 16, 32, 64, 128}; }

@@ -99,12 +99,12 @@ void Search::LookAgain() {
 }  // namespace
 
 Fields FieldsOf(SearchOptions& options) {
-  return {
-      Number("search", options.seconds, 0, 1e6, "Seconds to draw calls at random in and to list those with the worst ratios"),
-      Whole("search_memory", &options.memory_mib, 64, 1 << 20, "MiB that a drawn call may need, LibTorch's side included"),
-      Whole("worst", &options.worst, 1, 1000, "Rows that a search lists"),
-      Seed(options.seed),
-      {.name = "threads", .value = &options.threads, .low = 1, .high = 1024, .source = Field::Source::kCommon}};
+  return {Number("search", options.seconds, 0, 1e6,
+                 "Draw calls at random for so many seconds, and list those with the worst ratios"),
+          Whole("search_memory", &options.memory_mib, 64, 1 << 20, "MiB that a drawn call may need, LibTorch's side included"),
+          Whole("worst", &options.worst, 1, 1000, "Rows that a search lists"),
+          Seed(options.seed),
+          {.name = "threads", .value = &options.threads, .low = 1, .high = 1024, .source = Field::Source::kCommon}};
 }
 
 std::string CommandOf(const SearchOptions& options, const std::filesystem::path& folder) {

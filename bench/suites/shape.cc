@@ -10,7 +10,9 @@ namespace heed::lab {
 
 Fields FieldsOf(ShapeOptions& options) {
   constexpr int64_t kMost = int64_t{1} << 40;
-  return {OrNone(Whole("n", &options.lengths, 1, kMost, "Keys, and queries unless --queries says otherwise; a call for each")),
+  return {OrNone(Whole("n", &options.lengths, 1, kMost,
+                       "Keys, and queries unless --queries is given: numbers with commas, and ranges 1024:65536 that double; "
+                       "one call for each")),
           Whole("queries", &options.queries, 0, kMost, "Queries, the last of the sequence; 0: as many as keys"),
           Whole("batch", &options.batch, 1, kMost, "Sequences"),
           Whole("heads", &options.heads, 1, kMost, "Query heads"),
@@ -19,7 +21,7 @@ Fields FieldsOf(ShapeOptions& options) {
           Switch("causal", options.causal, "Queries see no later keys"),
           Whole("window", &options.window, 0, kMost, "Keys that a query sees, the last of them its own; 0: all"),
           Names("type", &options.type, TypeNames(), "Elements"),
-          Names("pass", &options.pass, {"forward", "backward", "both"}, "What is computed")};
+          Names("pass", &options.pass, {"forward", "backward", "both"}, "Pass to measure")};
 }
 
 std::string ShapeCall::Text() const { return ShapeText(shape); }

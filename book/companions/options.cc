@@ -40,10 +40,9 @@ std::optional<TaskOptions> Tasks(const CompanionOptions& options, const StudyOpt
 }
 
 Fields FieldsOf(CompanionOptions& options) {
-  return {
-      Choosing(OrNone(Names("tasks", &options.tasks.tasks, TaskNames(), "Synthetic tasks, on a page beside the study's"))),
-      Choosing(Whole("depth", &options.deepest, 0, 1024,
-                     "Most layers of the deep stacks on a page beside the study's, no more than the budget's; 0: without"))};
+  return {Choosing(OrNone(Names("tasks", &options.tasks.tasks, TaskNames(), "Synthetic tasks, on a page beside the study's"))),
+          Choosing(Whole("depth", &options.deepest, 0, 1024,
+                         "Deep stacks of up to so many layers, on a page beside the study's; 0: no such page"))};
 }
 
 void Validate(const CompanionOptions& options, const StudyOptions& study) {

@@ -184,7 +184,7 @@ void CheckLayer(const Comparison& comparison, const Layer& layer, std::vector<Co
 }  // namespace
 
 Fields FieldsOf(ComparisonOptions& options, std::vector<std::string>& layers) {
-  return {Names("encoders", &layers, LayerNames(), "Layers that are compared"),
+  return {Names("encoders", &layers, LayerNames(), "Layers to compare"),
           Whole("lengths", &options.lengths, 1, kLongest, "Tokens: numbers with commas, and ranges 16:128 that double"),
           Whole("width", &options.width, 1, 8192, "Width of the layers"),
           Whole("kernel", &options.kernel, 1, 1023, "Window of the convolutions, odd"),

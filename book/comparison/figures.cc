@@ -104,9 +104,9 @@ Figure TermsFigure(const Comparison& comparison) {
 
 Figure SpanFigure(const Comparison& comparison) {
   return OverLength(comparison, "compare-span", "Longest chain of operations",
-                    "A sum of m terms counts as ⌈log2 m⌉ levels: the time with as many processors as one likes. What is one "
-                    "sequential step in tables grows with log n in self-attention; a recurrence stays linear, unless it is "
-                    "linear itself and computed by a scan or, 64 tokens at a time, in chunks.",
+                    "A sum of m terms counts as ⌈log2 m⌉ levels: the time on any number of processors. Self-attention, one "
+                    "sequential step in tables, grows with log n. A recurrence stays linear in n, unless it is linear itself "
+                    "and computed by a scan or, 64 tokens at a time, in chunks.",
                     "Operations one after the other",
                     CurvePerLayer(comparison, [](const ComparisonRow& row) { return row.numbers().span; }));
 }
@@ -142,8 +142,8 @@ Figure SpeedupFigure(const Comparison& comparison) {
   return OverLength(
       comparison, "compare-speedup", "What more threads bring",
       "Time on one thread over time on " + threads +
-          ". What waits for its predecessor cannot be shared out; what is independent can, once it is large "
-          "enough to pay for waking a thread.",
+          ". Threads cannot share operations that wait for each other; they share independent ones, once these take longer "
+          "than waking a thread.",
       "Speed-up", CurvePerLayer(comparison, [](const ComparisonRow& row) { return row.seconds.front() / row.best_seconds(); }));
 }
 
@@ -157,14 +157,14 @@ Figure InfluenceFigure(const Comparison& comparison) {
     }
     curves.push_back(std::move(series));
   }
-  Figure figure = Plot(
-      comparison,
-      {"compare-influence", "Influence of a token on the last output",
-       "log10 of the norm of dy_n / dx_i against the distance n - i: gradients of heed's causal encoders of two layers as they "
-       "are initialised, in double. A straight line is exponential decay. A curve ends where the gradient is exactly 0, beyond "
-       "a receptive field, or below 1e-308.",
-       "Distance (tokens)", "log10 of the norm of the gradient"},
-      std::move(curves));
+  Figure figure = Plot(comparison,
+                       {"compare-influence", "Influence of a token on the last output",
+                        "log10 of the norm of dy_n / dx_i against the distance n - i: gradients of heed's causal encoders of "
+                        "two layers with their initial weights, in double. A straight line is exponential decay. A curve ends "
+                        "where the gradient is exactly 0, beyond "
+                        "a receptive field, or below 1e-308.",
+                        "Distance (tokens)", "log10 of the norm of the gradient"},
+                       std::move(curves));
   LinePlot& plot = std::get<LinePlot>(figure.content);
   plot.log_x = plot.log_y = false;
   return figure;
@@ -229,7 +229,7 @@ Figure AttentionModelsFigure() {
           .caption =
               "From left to right: the LSTMN, whose states read all states before them; decomposable attention, which reads "
               "all inputs and has no states; the self-attentive embedding of the tokens so far and the intra-decoder, which "
-              "attend to the states of an LSTM. Arrows are what the layers were seen to read.",
+              "attend to the states of an LSTM. Arrows show what the running layers read.",
           .command = {},
           .content = std::move(diagram),
           .width = 1240,

@@ -315,7 +315,7 @@ std::vector<std::string> ComparisonFindings(const Comparison& comparison) {
     if (crossover.whole == 1) always.push_back(crossover.than);
     if (crossover.whole > 1) from.push_back(fmt::format("{} from {} tokens on", crossover.than, crossover.whole));
   }
-  findings.push_back(fmt::format("At {} tokens, what the first one says reaches the last in {}.", longest, Join(paths)));
+  findings.push_back(fmt::format("At {} tokens, information from the first reaches the last in {}.", longest, Join(paths)));
   if (!times.empty()) {
     findings.push_back(fmt::format("One forward pass of width {} takes {}.", comparison.options.width, Join(times)));
   }

@@ -41,11 +41,11 @@ double Distance(const LayerProfile& layer) { return layer.distance_to_equal_rows
 Figure RankFigure(const DepthResult& result, Objective objective) {
   const bool causal = objective == Objective::kCausal;
   return {.name = causal ? "depth-rank-causal" : "depth-rank",
-          .title = causal ? "How unlike the tokens still are, by layer, with the past alone in sight"
-                          : "How unlike the tokens still are, by layer, with all tokens in sight",
+          .title = causal ? "How different the tokens still are, by layer, with only the past in sight"
+                          : "How different the tokens still are, by layer, with all tokens in sight",
           .caption =
-              "Stacks as they start, without positions. 1: the tokens of a window share nothing; 0: all have the same "
-              "state, and nothing is left to tell them apart. Below 1e-15 there is only rounding.",
+              "Stacks as they start, without positions. At 1 the tokens of a window have nothing in common, at 0 all have the "
+              "same state. Below 1e-15 there is only rounding.",
           .command = {},
           .content = LinePlot{"Layer", kDistance, false, true, OfVariants(result, objective, 0, Distance)},
           .width = 760};
@@ -59,7 +59,7 @@ Figure PositionsFigure(const DepthResult& result) {
   }
   return {
       .name = "depth-rank-positions",
-      .title = "How unlike the tokens still are in attention alone, by layer and scheme",
+      .title = "How different the tokens still are in attention alone, by layer and scheme",
       .caption = "Stacks as they start, with all tokens in sight, without residual connections, LayerNorm and feed-forward.",
       .command = {},
       .content = std::move(plot)};
@@ -82,13 +82,12 @@ Figure AttentionFigure(const DepthResult& result, bool entropy) {
 Figure GradientFigure(const DepthResult& result, bool states) {
   const auto number = [states](const LayerProfile& layer) { return states ? layer.state_gradient : layer.query_key_gradient; };
   return {.name = states ? "depth-gradient" : "depth-query-key-gradient",
-          .title = states ? "Gradient of the loss by the states behind each layer"
+          .title = states ? "Gradient of the loss by the states after each layer"
                           : "Gradient of the loss by the queries' and keys' matrices of each layer",
-          .caption = states
-                         ? "Stacks as they start. Layer 0 is the input. A curve that falls to the left loses the gradient on "
-                           "its way down, one that rises to the left blows it up."
-                         : "Stacks as they start. Where all tokens are alike the weights of attention change nothing, and "
-                           "its queries and keys are told nothing.",
+          .caption = states ? "Stacks as they start. Layer 0 is the input. A stack whose curve falls to the left loses the "
+                              "gradient on the way to the input; one whose curve rises to the left blows it up."
+                            : "Stacks as they start. When all tokens are alike, the weights of attention change nothing, and "
+                              "queries and keys get no gradient.",
           .command = {},
           .content = LinePlot{"Layer", states ? "|d loss / d X|" : "|d loss / d (W_q, W_k)|", false, true,
                               OfVariants(result, Objective::kMasked, states ? 0 : 1, number)},
@@ -123,8 +122,8 @@ Figure LossFigure(const DepthResult& result) {
   return {.name = "depth-loss",
           .title = fmt::format("Loss after {} steps by the number of layers", result.options.steps),
           .caption =
-              "On validation text, predicting the next character. A stack at the line of the frequencies has learnt how "
-              "often characters are, and nothing from those before.",
+              "On validation text, predicting the next character. A stack at the line of the frequencies has learnt only how "
+              "often characters occur.",
           .command = {},
           .content = LinePlot{"Layers", "Loss (nats per character)", true, false, std::move(curves)}};
 }
@@ -146,8 +145,8 @@ Figure TrainedRankFigure(const DepthResult& result) {
     if (stack != nullptr) plot.series.push_back(ByLayer(VariantNamed(id).label, stack->profile, 0, Distance));
   }
   return {.name = "depth-rank-trained",
-          .title = fmt::format("How unlike the tokens still are in trained stacks of {} layers", deepest),
-          .caption = fmt::format("After {} steps, with the past alone in sight.", result.options.steps),
+          .title = fmt::format("How different the tokens still are in trained stacks of {} layers", deepest),
+          .caption = fmt::format("After {} steps, with only the past in sight.", result.options.steps),
           .command = {},
           .content = std::move(plot)};
 }

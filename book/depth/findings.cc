@@ -11,7 +11,7 @@
 namespace heed::lab {
 namespace {
 
-constexpr char kOneRun[] = "One run of each at one learning rate: another seed or rate may move that.";
+constexpr char kOneRun[] = "One run of each at one learning rate: another seed or rate may give other depths.";
 
 // "a; b; c", for parts with commas of their own.
 std::string Listed(const std::vector<std::string>& parts) {
@@ -38,7 +38,7 @@ struct Named {
   const StackProfile* profile;
 };
 
-// "Tokens are alike .. from layer 5 on in a and from layer 9 on in b. Behind layer 64, 0.4 of .. is left in c."
+// "Tokens are alike .. from layer 5 on in a and from layer 9 on in b. After layer 64 the distance from that is 0.4 (c)."
 std::string Collapse(const std::vector<Named>& stacks, int64_t layers) {
   std::vector<std::string> alike, apart;
   for (const Named& stack : stacks) {
@@ -52,7 +52,7 @@ std::string Collapse(const std::vector<Named>& stacks, int64_t layers) {
   std::string text;
   if (!alike.empty()) text = fmt::format("All tokens have the same state to one part in a million {}.", Join(alike));
   if (apart.empty()) return text;
-  return text + fmt::format("{}Behind layer {} the distance from that is {}.", text.empty() ? "" : " ", layers, Join(apart));
+  return text + fmt::format("{}After layer {} the distance from that is {}.", text.empty() ? "" : " ", layers, Join(apart));
 }
 
 std::vector<Named> Variants(const DepthResult& result, Objective objective) {
@@ -112,8 +112,9 @@ std::string EntropyFinding(const DepthResult& result) {
                                Short(MeanOver(layer.largest_weight)), stack.name));
   }
   if (last.empty()) return {};
-  return fmt::format("In layer {} attention has this share of the entropy of even weights, whose largest is {}: {}.",
-                     result.options.layers, Short(1.0 / static_cast<double>(result.options.context)), Join(last));
+  return fmt::format(
+      "In layer {} the entropy of attention, as a share of that of even weights with a largest weight of {}, is {}.",
+      result.options.layers, Short(1.0 / static_cast<double>(result.options.context)), Join(last));
 }
 
 std::string GradientFinding(const DepthResult& result) {
@@ -125,8 +126,8 @@ std::string GradientFinding(const DepthResult& result) {
   }
   if (changes.empty()) return {};
   return fmt::format(
-      "From the last layer down to the input, the gradient by the states changes by a factor of {}. Of the gradient by the "
-      "parameters of the last layer, queries and keys get a share of {}.",
+      "From the last layer down to the input, the gradient of the states changes by a factor of {}. Queries and keys get a "
+      "share of {} of the gradient of the last layer's parameters.",
       Join(changes), Join(told));
 }
 
@@ -141,9 +142,9 @@ std::string TrainingFinding(const DepthResult& result) {
         broke.push_back(fmt::format("{} with {} layers at step {}", VariantNamed(id).label, depth, stack.broke_at));
     }
   }
-  std::string text =
-      fmt::format("After {} steps, where learning means at least {} nats below the {:.3f} of the frequencies: {}.",
-                  result.options.steps, kLearns, result.frequencies, Listed(parts));
+  std::string text = fmt::format(
+      "A stack learns when its loss is at least {1} nats below the {2:.3f} of the frequencies. After {0} steps: {3}.",
+      result.options.steps, kLearns, result.frequencies, Listed(parts));
   if (!broke.empty()) text += fmt::format(" The numbers were no longer finite in {}.", Join(broke));
   const TrainedStack* best = nullptr;  // of those whose loss is a number
   for (const TrainedStack& stack : result.trained) {

@@ -63,21 +63,20 @@ DepthOptions AtMost(int64_t layers, DepthOptions options) {
 }
 
 Fields FieldsOf(DepthOptions& options) {
-  return {
-      Names("variants", &options.variants, VariantIds(), "Stacks to measure as they start"),
-      OrNone(Names("positions", &options.positions, PositionSchemeNames(), "Schemes for attention alone")),
-      Whole("layers", &options.layers, 1, 1024, "Layers of the stacks that are measured as they start"),
-      OrNone(Names("trained", &options.trained, VariantIds(), "Stacks to train")),
-      OrNone(Whole("depths", &options.depths, 1, 1024, "Layers of the trained stacks, as 1,2,4")),
-      Whole("steps", &options.steps, 1, int64_t{1} << 32, "Training steps of a stack"),
-      Whole("width", &options.width, 4, 4096, "Features of a step"),
-      Whole("heads", &options.heads, 1, 4096, "Heads of a layer; divides the width"),
-      Whole("context", &options.context, 4, 1 << 16, "Characters of a window"),
-      Whole("batch", &options.batch, 1, 1 << 16, "Windows a step"),
-      Number("lr", options.lr, 0, std::numeric_limits<double>::infinity(), "Learning rate after the warm-up"),
-      Whole("validation", &options.validation, 5, int64_t{1} << 40, "Characters that trained stacks are evaluated on, at most"),
-      Seed(options.seed),
-      SideBySide(options.threads)};
+  return {Names("variants", &options.variants, VariantIds(), "Stacks to measure as they start"),
+          OrNone(Names("positions", &options.positions, PositionSchemeNames(), "Schemes for attention alone")),
+          Whole("layers", &options.layers, 1, 1024, "Layers of the stacks to measure as they start"),
+          OrNone(Names("trained", &options.trained, VariantIds(), "Stacks to train")),
+          OrNone(Whole("depths", &options.depths, 1, 1024, "Layers of the trained stacks, as 1,2,4")),
+          Whole("steps", &options.steps, 1, int64_t{1} << 32, "Training steps of a stack"),
+          Whole("width", &options.width, 4, 4096, "Features of a step"),
+          Whole("heads", &options.heads, 1, 4096, "Heads of a layer; divides the width"),
+          Whole("context", &options.context, 4, 1 << 16, "Characters of a window"),
+          Whole("batch", &options.batch, 1, 1 << 16, "Windows a step"),
+          Number("lr", options.lr, 0, std::numeric_limits<double>::infinity(), "Learning rate after the warm-up"),
+          Whole("validation", &options.validation, 5, int64_t{1} << 40, "Most characters in the evaluation of trained stacks"),
+          Seed(options.seed),
+          SideBySide(options.threads)};
 }
 
 void Validate(const DepthOptions& options) {

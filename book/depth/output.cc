@@ -49,7 +49,7 @@ Table VariantTable(const DepthResult& result) {
   return table;
 }
 
-// Behind layers 1, 2, 4, .. and the last: the distance to equal rows, then to rank one.
+// After layers 1, 2, 4, .. and the last: the distance to equal rows, then to rank one.
 Table RankTable(const DepthResult& result, Objective objective) {
   Table table{objective == Objective::kCausal ? "Distance to equal rows / to rank one, the past alone in sight, as stacks start"
                                               : "Distance to equal rows / to rank one, all tokens in sight, as stacks start",
@@ -173,7 +173,7 @@ void TellDepth(const DepthResult& result, Page& page) {
 
 std::filesystem::path WriteDepth(const DepthResult& result, const std::string& text, const std::string& command,
                                  const std::filesystem::path& folder) {
-  Page page("Depth: what becomes of a stack of attention layers", folder, command, {});
+  Page page("Depth: stacks of many attention layers", folder, command, {});
   page.Say(DepthConclusion(result));
   page.Section("Stacks over " + text);
   TellDepth(result, page);

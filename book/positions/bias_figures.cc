@@ -24,7 +24,7 @@ Figure AlibiLines(const PositionsOptions& options, const std::vector<float>& tab
   Figure figure;
   figure.name = "positions-alibi-heads";
   figure.title = "Linear biases of attention heads";
-  figure.caption = "Each head lowers the scores of distant keys by a slope of its own; the slopes fall geometrically.";
+  figure.caption = "Each head lowers the scores of distant keys by its slope; the slopes fall geometrically from head to head.";
   figure.content = std::move(plot);
   figure.height = 320;
   return figure;
@@ -72,7 +72,8 @@ Figure DistanceFigure(const std::string& scheme, int64_t steps, int64_t heads, c
   Figure figure;
   figure.name = FigureName(scheme, "similarity");
   figure.title = "What is added to a score against the distance";
-  figure.caption = "Mean over the heads, and the band from the least to the greatest. What lies lower is looked at less.";
+  figure.caption =
+      "Mean over the heads, and the band from the least to the greatest. Queries look less at keys with lower numbers.";
   figure.content = std::move(plot);
   figure.height = 320;
   return figure;
@@ -137,9 +138,8 @@ Figure FarQueryFigure(const SchemeTable& table, const Words& words) {
   figure.name = FigureName(table.scheme, "queries");
   figure.title = std::string(words.subject) + " along a text, in the first head";
   figure.caption =
-      "Each curve ends at the first token. Queries within the threshold share one curve, as far as it goes; for those beyond "
-      "it "
-      "the same curve is stretched over all that lies before them.";
+      "Each curve ends at the first token. Queries within the threshold share one curve; for queries beyond it the same curve "
+      "is stretched over all keys before them.";
   figure.content = std::move(plot);
   figure.height = 320;
   return figure;

@@ -31,7 +31,7 @@ std::vector<Figure> MultiplierFigures(const PositionsOptions& options, const Sch
   Figure distance;
   distance.name = FigureName(table.scheme, "similarity");
   distance.title = "The factor of a score against the distance";
-  distance.caption = "Level: this scheme knows no positions.";
+  distance.caption = "The line is level: this scheme does not depend on positions.";
   distance.content = std::move(flat);
   distance.height = 320;
   return {picture, distance};

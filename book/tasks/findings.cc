@@ -161,7 +161,7 @@ std::string SchemeFinding(const TasksResult& result) {
 }
 
 std::string CertaintyFinding(const TasksResult& result) {
-  if (result.options.seeds == 1) return "One run of each at one learning rate: another seed or rate may turn that round.";
+  if (result.options.seeds == 1) return "One run of each at one learning rate: another seed or rate may reverse the order.";
   return fmt::format("Over {} seeds, at one learning rate for all.", result.options.seeds);
 }
 

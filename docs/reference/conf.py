@@ -43,6 +43,14 @@ html_copy_source = False
 html_theme_options = {"top_of_page_buttons": []}
 html_static_path = ["reference.css"]
 html_css_files = ["reference.css"]
+# furo's own sidebar, and below its tree the way to the other versions, whose folders lie beside this one's (versions.py).
+templates_path = ["templates"]
+html_sidebars = {
+    "**": [
+        "sidebar/brand.html", "sidebar/search.html", "sidebar/scroll-start.html", "sidebar/navigation.html", "versions.html",
+        "sidebar/scroll-end.html", "sidebar/variant-selector.html",
+    ]
+}
 
 
 def _leave_private_members_out(xml):

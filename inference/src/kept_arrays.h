@@ -42,7 +42,7 @@ class KeptArrays {
     return numbers;
   }
   [[noreturn]] void Refuse(const char* name) const {
-    throw FileError(path_ + ": '" + name + "' of the method is not what its kind needs");
+    throw FileError(path_ + ": '" + name + "' does not fit this kind of method");
   }
 
  private:

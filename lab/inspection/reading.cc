@@ -62,7 +62,7 @@ Reading ReadingOf(const LanguageModel& model, const Text& text, int64_t tokens) 
 }
 
 Reading ReadingOf(const KeptModel& model, const SeriesData& data, const std::string& sequence, int64_t tokens) {
-  if (!model.network) throw InvalidArgument("model: it is " + model.name + ", which attends to nothing");
+  if (!model.network) throw InvalidArgument("model: it is " + model.name + ", which has no attention");
   RequireComputable(data, model.form);
   const SeriesSequence& chosen = SequenceNamed(data, sequence);
   SeriesWindow window = model.form.WindowOf(data, &chosen - data.sequences.data());

@@ -61,7 +61,7 @@ void RequireWritableFile(const std::filesystem::path& file) {
   std::error_code error;
   const std::filesystem::file_status status = std::filesystem::status(file, error);
   if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status)) {
-    throw FileError(file.string() + ": it is no regular file, which alone can be written anew");
+    throw FileError(file.string() + ": it is no regular file; heed replaces only regular files");
   }
   RequireWritableFolder(file.has_parent_path() ? file.parent_path() : ".");
 }

@@ -62,13 +62,13 @@ std::string StandingFinding(const ContestResult& result, const std::vector<Judge
     const std::vector<std::string> told = Told(result, verdict, standing, tell);
     if (!told.empty()) text += " " + Sentence(before + Join(told) + after);
   };
-  add(Standing::kTied, "behind, but not surely: ", ".", [&](const SizedContender& model, const Judged& judged) {
+  add(Standing::kTied, "behind, but perhaps by chance: ", ".", [&](const SizedContender& model, const Judged& judged) {
     return fmt::format("{} by {} ({})", model.Phrase(), loss.Text(judged.gap), RangeText(loss, judged.by_both));
   });
   add(Standing::kBehind, "behind: ", ".", [&](const SizedContender& model, const Judged& judged) {
     return fmt::format("{} by {} ({})", model.Phrase(), loss.Text(judged.gap), RangeText(loss, judged.by_both));
   });
-  add(Standing::kStopped, "stopped, for it could not win any more: ", ".",
+  add(Standing::kStopped, "stopped, because it could not win any more: ", ".",
       [&](const SizedContender& model, const Judged& judged) {
         const Entry& entry = result.entries[judged.contender];
         return fmt::format("{} after {} of {} steps, with {} on the validation part", model.Phrase(), entry.reached,
@@ -133,28 +133,28 @@ std::string GainFinding(const ContestResult& result) {
   std::string text;
   if (!falling.empty()) {
     text = fmt::format(
-        "Twice the training would lower the loss by {}{}. A power law with a limit, through the losses after a "
-        "quarter, half and all of the steps, tells so.",
+        "Twice the training would lower the loss by {}{}. This is the prediction of a power law with a limit, through the "
+        "losses after a quarter, half and all of the steps.",
         tell(falling.front()), falling.size() == 1 ? "" : " to " + tell(falling.back()));
     if (std::isfinite(twice.missed)) {
-      text += fmt::format(" The same law, from the first half alone, was at most {} away from the loss after all.",
-                          loss.Text(twice.missed));
+      text +=
+          fmt::format(" From the first half alone the same law missed the final loss by at most {}.", loss.Text(twice.missed));
     }
   }
-  if (!past.empty()) text += fmt::format("{}More training harms {}.", text.empty() ? "" : " ", Join(past));
+  if (!past.empty()) text += fmt::format("{}More training is harmful for {}.", text.empty() ? "" : " ", Join(past));
   return text;
 }
 
 std::string OutlookFinding(const ContestResult& result, double times, const std::string& given) {
   const Outlook outlook = OutlookOf(result, times);
-  if (outlook.expected.empty()) return "The curves are too short to foretell longer trainings.";
+  if (outlook.expected.empty()) return "The curves are too short to predict longer trainings.";
   const Measure& loss = LossOf(result);
   const auto phrase = [&](std::size_t i) { return result.entries[i].model.Phrase(); };
   const Outlook::Expected& first = outlook.expected.front();
   std::string text =
-      fmt::format("Given {}, {:.3g} times what ran here, take {}: its curve foretells {} on the validation part.", given, times,
-                  phrase(first.contender), loss.Phrase({first.loss, first.loss, first.loss}));
-  if (!std::isfinite(outlook.missed)) return text + " The curves are too short to tell how far that may be off.";
+      fmt::format("Given {}, {:.3g} times as long as here, take {}: its curve predicts {} on the validation part.", given,
+                  times, phrase(first.contender), loss.Phrase({first.loss, first.loss, first.loss}));
+  if (!std::isfinite(outlook.missed)) return text + " The curves are too short to measure the error of this prediction.";
   std::vector<std::string> near, stopped;
   for (const std::size_t i : outlook.Near()) {
     if (i != first.contender) near.push_back(phrase(i));
@@ -163,11 +163,10 @@ std::string OutlookFinding(const ContestResult& result, double times, const std:
     if (entry.stopped) stopped.push_back(entry.model.Phrase());
   }
   text += fmt::format(
-      " From the first {:.3g} % of these trainings the same law foretold their ends with an error of at most {}. {}.",
+      " From the first {:.3g} % of these trainings the same law predicted their ends with an error of at most {}. {}.",
       100 / times, loss.Text(outlook.missed),
-      near.empty() ? "No other comes within that error of it"
-                   : Sentence(Join(near)) + " may be as good: within that error of it");
-  if (!stopped.empty()) text += fmt::format(" Not foretold, for they stopped early: {}.", Join(stopped));
+      near.empty() ? "No other model comes within that error" : Sentence(Join(near)) + " may be as good, within that error");
+  if (!stopped.empty()) text += fmt::format(" No prediction for models that stopped early: {}.", Join(stopped));
   return text;
 }
 
@@ -188,8 +187,8 @@ std::string RateFinding(const ContestResult& result) {
   std::string rates;
   for (const double rate : result.rates) rates += fmt::format("{}{:g}", rates.empty() ? "" : ", ", rate);
   std::string text = fmt::format("Of the learning rates {} the validation part chose {}.", rates, Join(parts));
-  if (!least.empty()) text += fmt::format(" For {} a smaller one than was tried may do better.", Join(least));
-  if (!most.empty()) text += fmt::format(" For {} a larger one than was tried may do better.", Join(most));
+  if (!least.empty()) text += fmt::format(" For {} a smaller rate than any of these may be better.", Join(least));
+  if (!most.empty()) text += fmt::format(" For {} a larger rate than any of these may be better.", Join(most));
   return text;
 }
 
@@ -213,8 +212,8 @@ std::string PaceFinding(const ContestResult& result) {
   };
   if (!has("gru") || !has("lstm")) return text;
   return text +
-         " LibTorch computes an LSTM on a CPU as one fused operation and a GRU step by step: how these two compare in time "
-         "tells of implementations, not of cells; the losses over the steps tell of cells.";
+         " LibTorch computes an LSTM on a CPU as one fused operation and a GRU step by step, so their times compare "
+         "implementations. To compare the cells, look at the losses over the steps.";
 }
 
 Figure StandingFigure(const ContestResult& result, const std::vector<Reference>& references) {
@@ -244,11 +243,11 @@ Figure StandingFigure(const ContestResult& result, const std::vector<Reference>&
   for (const Reference& reference : ordered) add(reference.name, reference.value, {reference.value, reference.value}, -1);
   const int height = std::max(200, 110 + 26 * static_cast<int>(chart.names.size()));
   std::string caption =
-      "Further left is better. A mark reaches as far as other seeds and other data leave open beside the leader, with 95 % for "
-      "all pairs together.";
-  if (!references.empty()) caption += " What is grey needs no training.";
+      "Further left is better. A mark spans the losses that other seeds and other data may give beside the leader, with 95 % "
+      "for all pairs together.";
+  if (!references.empty()) caption += " Grey methods need no training.";
   if (std::ranges::any_of(result.verdict, [](const Judged& judged) { return judged.standing == Standing::kStopped; }))
-    caption += " Models that stopped early are in the table below.";
+    caption += " The table below has the models that stopped early.";
   return {.name = result.at_time.part() + "-standing",
           .title = loss.label,
           .caption = std::move(caption),
@@ -307,11 +306,12 @@ Figure GainFigure(const ContestResult& result) {
     }
     if (!series.x.empty()) plot.series.push_back(std::move(series));
   }
-  return {.name = result.at_time.part() + "-gain",
-          .title = "What more training brings",
-          .caption = "The first seed of each model. Weights are means over the steps; the ones with the least loss are kept.",
-          .command = {},
-          .content = std::move(plot)};
+  return {
+      .name = result.at_time.part() + "-gain",
+      .title = "What more training brings",
+      .caption = "The first seed of each model. Weights are means over the steps; the study keeps those with the least loss.",
+      .command = {},
+      .content = std::move(plot)};
 }
 
 }  // namespace heed::lab

@@ -71,7 +71,7 @@ void SeriesBatches::SplitByTime() {
   DropGaps(validation_), DropGaps(test_);
   if (training_count_ == 0 || validation_.empty() || test_.empty()) {
     throw InvalidArgument("context: windows of " + std::to_string(cut_.context) + " steps and " + std::to_string(cut_.horizon) +
-                          " to foretell do not fit the sequences of " + data_.name + ", the longest of which has " +
+                          " to predict do not fit the sequences of " + data_.name + ", the longest of which has " +
                           std::to_string(data_.Longest()) + " steps, the end of which is for validation and for testing");
   }
   validation_ = EvenlySpread(std::move(validation_), kMostForecasts);
@@ -89,8 +89,8 @@ void SeriesBatches::DropGaps(std::vector<SeriesWindow>& windows) const {
   const std::size_t all = windows.size();
   std::erase_if(windows, [this](const SeriesWindow& window) { return form_.ForetellsGap(data_, window); });
   if (windows.empty() && all > 0) {
-    throw InvalidArgument("target: each window that validates or tests foretells a missing value of '" + data_.target +
-                          "' in " + data_.name + "; foretell fewer steps by --horizon, or fill the gaps in");
+    throw InvalidArgument("target: each window for validation or test predicts a missing value of '" + data_.target + "' in " +
+                          data_.name + "; predict fewer steps by --horizon, or fill the gaps in");
   }
 }
 

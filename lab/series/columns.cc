@@ -179,9 +179,8 @@ DateOrder OrderOfDates(const CsvTable& table, int64_t column, DateOrder told) {
 }
 
 std::string NoteOnGaps(const std::string& name, int64_t missing, int64_t of, bool foretold) {
-  return fmt::format(
-      "'{}' lacks {} of {} values: the last one before stands for each, and a further number tells a model where{}.",
-      ShownName(name), missing, of, foretold ? ". No window is scored by a value that is missing" : "");
+  return fmt::format("'{}' lacks {} of {} values: the last value before fills each gap, and one more feature marks it{}.",
+                     ShownName(name), missing, of, foretold ? ". No window is scored by a missing value" : "");
 }
 
 std::vector<std::string> NotesOn(const CsvTable& table, const SeriesData& data) {
@@ -200,7 +199,7 @@ std::vector<std::string> NotesOn(const CsvTable& table, const SeriesData& data) 
     if (column.role == "not read" && column.holds == "nothing") notes.push_back(name + " is empty and is not read.");
     if (!read) continue;
     if (column.holds == "texts") {
-      notes.push_back(fmt::format("{} holds texts of {} {}: {}. Each is a number of 0 or 1 to a model{}.", name,
+      notes.push_back(fmt::format("{} holds texts of {} {}: {}. Models see each as a number, 0 or 1{}.", name,
                                   column.texts.size(), column.texts.size() == 1 ? "kind" : "kinds", SomeOf(column.texts),
                                   column.missing > 0 ? fmt::format("; of {} empty cells all are 0", column.missing) : ""));
       continue;
@@ -208,7 +207,7 @@ std::vector<std::string> NotesOn(const CsvTable& table, const SeriesData& data) 
     if (column.holds == "flags") notes.push_back(name + " holds yes and no, or true and false: 1 and 0.");
     if (column.missing > 0) notes.push_back(NoteOnGaps(column.name, column.missing, table.rows(), target));
     if (column.low == column.high)
-      notes.push_back(fmt::format("{} is {:g} in all rows, which tells nothing.", name, column.low));
+      notes.push_back(fmt::format("{} is {:g} in all rows, which helps no model.", name, column.low));
   }
   return notes;
 }

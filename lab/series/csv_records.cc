@@ -50,7 +50,7 @@ std::string CsvRecords::Quoted(int64_t first) {
   text_.remove_prefix(1);
   for (;;) {
     const std::size_t quote = text_.find('"');
-    if (quote == std::string_view::npos && last_) Fail(first, "a quote is opened and not closed; close it behind its cell");
+    if (quote == std::string_view::npos && last_) Fail(first, "a quote is not closed; close it after its cell");
     if (quote == std::string_view::npos) return text_ = {}, cell;
     cell += text_.substr(0, quote);
     text_.remove_prefix(quote + 1);
@@ -60,7 +60,7 @@ std::string CsvRecords::Quoted(int64_t first) {
   }
   line_ += std::count(cell.begin(), cell.end(), '\n');
   if (!text_.empty() && text_.find_first_of(ends_) != 0)
-    Fail(line_, "text follows a closing quote; write a quote within quotes twice");
+    Fail(line_, "text follows a closing quote; double a quote within quotes");
   return cell;
 }
 

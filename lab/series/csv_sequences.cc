@@ -73,10 +73,10 @@ class NumbersOfRows {
     }
     std::vector<std::string> names;
     for (const auto& [name, index] : known_[which]) names.push_back(ShownName(name));
-    throw FileError(fmt::format(
-        "{}'{}' is no category of the model, which knows {}; write one of them, or give --new-categories as-missing, which "
-        "takes it for an empty cell",
-        table_.Place(row, column), ShownName(cell), fmt::join(names, ", ")));
+    throw FileError(
+        fmt::format("{}'{}' is no category of the model, which knows {}; write one of them, or give --new-categories "
+                    "as-missing, which counts it as an empty cell",
+                    table_.Place(row, column), ShownName(cell), fmt::join(names, ", ")));
   }
 
   const CsvTable& table_;

@@ -95,7 +95,7 @@ void CsvBlocks::Take(CsvTable& table) {
   std::size_t left = text.size();
   while (!records.AtEnd()) {
     if (records.SkipEmptyLines()) {
-      if (!records.AtEnd()) records.Fail(line_, "the line is empty; take it out");
+      if (!records.AtEnd()) records.Fail(line_, "the line is empty; remove it");
       if (last_) left = 0;
       break;
     }
@@ -145,7 +145,7 @@ int64_t CsvTable::Column(const char* option, const std::string& name) const {
 }
 
 const std::string& CsvTable::Text(int64_t row, int64_t column) const {
-  if (Cell(row, column).empty()) throw FileError(Place(row, column) + "the value is missing; fill it in, or leave the row out");
+  if (Cell(row, column).empty()) throw FileError(Place(row, column) + "the value is missing; fill it in, or remove the row");
   return Cell(row, column);
 }
 
@@ -153,7 +153,7 @@ double CsvTable::Number(int64_t row, int64_t column) const {
   if (const std::optional<double> value = TryNumber(row, column)) return *value;
   if (const std::optional<double> flag = FlagOf(Cell(row, column))) return *flag;
   const std::string wrong = Place(row, column) + "'" + ShownName(Text(row, column)) + "' ";
-  if (Missing(row, column)) throw FileError(wrong + "stands for a missing value; fill it in, or leave the row out");
+  if (Missing(row, column)) throw FileError(wrong + "stands for a missing value; fill it in, or remove the row");
   throw FileError(wrong + "is not a finite number; write it as " + (form_.decimal_comma ? "1234,5" : "1234.5"));
 }
 

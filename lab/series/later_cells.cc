@@ -47,13 +47,13 @@ std::vector<std::string> LaterCells::Notes(int64_t steps) const {
   };
   std::vector<std::string> notes;
   for (const auto& [name, cells] : gaps_)
-    notes.push_back(fmt::format("'{}' lacks {} of {} values, the first in {}: {}.", ShownName(name), cells.count, rows_,
-                                place(cells.first),
-                                cells.of_text ? "each is none of the categories" : "the last one before stands for each"));
+    notes.push_back(
+        fmt::format("'{}' lacks {} of {} values, the first in {}: {}.", ShownName(name), cells.count, rows_, place(cells.first),
+                    cells.of_text ? "each counts as none of the categories" : "the last value before fills each gap"));
   for (const auto& [name, cells] : new_)
     notes.push_back(fmt::format(
-        "'{}' holds texts that the model has not met in {} of {} rows, the first in row {}: {}{}. Each "
-        "is taken for a missing value, which is none of the categories.",
+        "'{}' holds texts that the model has not met in {} of {} rows, the first in row {}: {}{}. Each counts as a missing "
+        "value, which is none of the categories.",
         ShownName(name), cells.count, rows_, cells.first, fmt::join(cells.texts | std::views::take(kMostTexts), ", "),
         std::ssize(cells.texts) > kMostTexts ? ", .." : ""));
   return notes;

@@ -39,7 +39,7 @@ void RequireMagnitudes(const SeriesData& data) {
       if (std::abs(value) <= kLargest) return;
       if (std::isnan(value)) {
         throw FileError(data.Place(sequence, step, column) +
-                        "the sequence begins without a value of what is foretold; leave the rows before the first one out");
+                        "the sequence begins without a value of the target; leave out the rows before the first value");
       }
       throw FileError(data.Place(sequence, step, column) + FormatNumber(value) +
                       " is beyond 1e100, too large to compute with; give the column in another unit");
@@ -83,7 +83,7 @@ void RequireTimes(const SeriesData& data, double typical_step, int64_t steps, bo
       if (since > 0 && std::isfinite(since) && whole <= kMostSteps) continue;
       throw FileError(data.Place(sequence, i, data.time) + FormatNumber(times[i]) + " lies " + FormatNumber(whole) +
                       " typical steps (of " + FormatNumber(typical_step) + ") behind the start of its window and " +
-                      FormatNumber(since) + " behind the row before; times are told apart within 2^53 typical steps");
+                      FormatNumber(since) + " after the row before; heed tells times apart within 2^53 typical steps");
     }
   }
 }

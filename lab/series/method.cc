@@ -24,7 +24,7 @@ namespace heed::lab {
 namespace {
 
 void Require(bool holds, const char* name) {
-  if (!holds) throw FieldError{fmt::format("'{}' of the method is not what its kind needs", name)};
+  if (!holds) throw FieldError{fmt::format("'{}' does not fit this kind of method", name)};
 }
 
 int64_t WholeIn(const KeptMethod& method, const char* name, int64_t low, int64_t high) {

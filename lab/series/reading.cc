@@ -56,7 +56,7 @@ struct Roles {
     if (columns.target.find(',') != std::string::npos &&
         std::ranges::find(table.columns(), columns.target) == table.columns().end())
       throw InvalidArgument("target: '" + ShownName(columns.target) +
-                            "' is no column, and one is foretold at a time; give --target " +
+                            "' is no column, and a study predicts one at a time; give --target " +
                             ShownName(Trimmed(columns.target.substr(0, columns.target.find(',')))) +
                             " in one study and the next column in another, where the others are features");
     target = table.Column("target", columns.target), sequence = place("sequence", columns.sequence);
@@ -120,7 +120,7 @@ SeriesGoal GoalOf(const CsvTable& table, int64_t target) {
       const std::string& cell = table.Cell(row, target);
       const std::string what = cell.empty() ? "the value is missing" : "'" + cell + "' stands for a missing value";
       throw FileError(table.Place(row, target) + what +
-                      "; fill it in, leave the row out, or give --goal forecast, where the last value stands for it" +
+                      "; fill it in, remove the row, or give --goal forecast, which fills it with the last value" +
                       (cell.empty() ? "" : ", or --goal classification where it is a class"));
     }
     if (const std::optional<double> value = table.TryNumber(row, target)) {
@@ -138,7 +138,7 @@ SeriesGoal GoalOf(const CsvTable& table, int64_t target) {
 
 // Names of classes: numbers by value where all are, else by the alphabet.
 std::vector<std::string> ClassNames(const std::string& file, const std::set<std::string>& names) {
-  if (names.size() < 2) throw FileError(file + ": the target has one class only; there is nothing to tell apart");
+  if (names.size() < 2) throw FileError(file + ": the target has only one class; expected two or more");
   if (names.size() > kMostClasses) {
     throw FileError(file + ": the target has " + std::to_string(names.size()) + " classes, more than " +
                     std::to_string(kMostClasses) + "; is it a number to predict (--goal regression)?");
@@ -178,7 +178,7 @@ SequenceColumns Understand(const CsvTable& table, const SeriesColumns& columns, 
       int64_t row = 0;
       while (table.Missing(row, column)) ++row;
       throw FileError(table.Place(row, column) + "'" + ShownName(table.Cell(row, column)) +
-                      "' is no number to foretell; write it as " + (table.form().decimal_comma ? "1234,5" : "1234.5") +
+                      "' is no number to predict; write it as " + (table.form().decimal_comma ? "1234,5" : "1234.5") +
                       ", or give --goal classification where it is a class");
     }
     if (feature.holds == "texts") {
@@ -300,7 +300,7 @@ SeriesData ReadSeriesNpy(const std::filesystem::path& features, const std::files
     data.fingerprint = Fingerprint(bytes_of(X));
   } else {
     if (goal == "forecast")
-      throw InvalidArgument("target: a forecast of an array takes no file of y; its last feature is foretold");
+      throw InvalidArgument("target: a forecast of an array takes no file of y; it predicts the last feature");
     y = ReadNpy(targets);
     if (y.shape.empty() || y.shape.size() > 2 || y.shape[0] != rows || (y.shape.size() == 2 && y.shape[1] != steps)) {
       throw FileError(y.name + ": expected the shape [" + std::to_string(rows) + "] or [" + std::to_string(rows) + ", " +

@@ -89,7 +89,7 @@ class ScoredWindows {
     const int64_t all = before.back(), kept = std::min(all, kMostForecasts);
     if (kept == 0) {
       throw FileError(
-          fmt::format("{}: windows of {} steps and {} to foretell do not fit its sequences, the longest of which has {}", name,
+          fmt::format("{}: windows of {} steps and {} to predict do not fit its sequences, the longest of which has {}", name,
                       form.context, form.horizon, longest));
     }
     std::size_t s = 0;
@@ -134,8 +134,8 @@ class ForecastScorer {
       if (!model_.form.ForetellsGap(kept_, windows_[i])) windows.push_back(windows_[i]), naive.push_back(naive_[i]);
     }
     if (windows.empty())
-      throw FileError(kept_.name + ": each window that is scored foretells a missing value of '" +
-                      ShownName(model_.form.target) + "'; fill the gaps in, or score a larger share by --share");
+      throw FileError(kept_.name + ": each window to score predicts a missing value of '" + ShownName(model_.form.target) +
+                      "'; fill the gaps in, or score a larger share by --share");
     Scorer scorer(model_);
     scorer.Add(kept_, windows, past_, naive);
     return scorer.Scores();

@@ -72,7 +72,7 @@ SequenceParts SplitSequences(const SeriesData& data, double share) {
         "sequence add such a column, which numbers pieces of it, as 0 in the first hundred rows and 1 in the next" +
         (data.goal == SeriesGoal::kClassification && !whole
              ? ""
-             : "; or --goal forecast foretells the next values of '" + ShownName(data.target) + "' within one") +
+             : "; or --goal forecast predicts the next values of '" + ShownName(data.target) + "' within one") +
         (whole ? "; its whole numbers were taken for classes, --goal regression takes them for numbers" : ""));
   }
   SequenceParts parts;

@@ -202,17 +202,17 @@ std::vector<Finding> Conclusion(const StudyResult& result) {
     const std::string purpose = result.tasks.size() == 1 ? "?" : ", " + task.question.purpose + "?";
     findings.push_back({"Is it worth a model" + purpose, WorthFinding(result, task)});
     findings.push_back({"Which model" + purpose, ChoiceFinding(result, task)});
-    findings.push_back({"And when it is trained longer?", LaterFinding(result, task)});
+    findings.push_back({"Which model for a longer training?", LaterFinding(result, task)});
     findings.push_back({"How far are they apart?", TimeFinding(task.contest, result.options.seconds)});
     findings.push_back({"Which positional encoding for attention?", SchemeFinding(task.contest)});
     findings.push_back({"What would more training bring?", GainFinding(task.contest)});
-    findings.push_back({"And in longer windows than in training?", LengthFinding(result, task)});
+    findings.push_back({"What happens in longer windows than in training?", LengthFinding(result, task)});
     findings.push_back({"Which learning rates?", RateFinding(task.contest)});
     findings.push_back({"How fast?", PaceFinding(task.contest)});
   }
-  findings.push_back({"Does attention need to be told the order?", OrderFinding(result)});
-  findings.push_back({"Are the data alike in all parts?", result.data.drift});
-  findings.push_back({"What is left open?", LimitsFinding(result)});
+  findings.push_back({"Does attention need positions?", OrderFinding(result)});
+  findings.push_back({"Are all parts of the data alike?", result.data.drift});
+  findings.push_back({"What did the study not test?", LimitsFinding(result)});
   return Answered(findings);
 }
 

@@ -50,15 +50,14 @@ std::size_t Tasks(const StudyOptions& options) { return options.kind == StudyKin
 void RequireReach(const StudyOptions& options) {
   if (options.for_seconds == 0) return;
   if (options.all_steps > 0)
-    throw InvalidArgument("for: curves over steps foretell nothing of times; give seconds in place of steps");
+    throw InvalidArgument("for: curves over steps predict nothing for times; give --seconds in place of --steps");
   if (options.for_seconds <= options.seconds)
     throw InvalidArgument(fmt::format("for: {:g} s is not longer than the {:g} s of each training; lower --seconds instead",
                                       options.for_seconds, options.seconds));
   if (options.for_seconds > kMostTimes * options.seconds) {
-    throw InvalidArgument(
-        fmt::format("for: {:g} s is more than {:g} times the {:g} s of each training, beyond which curves tell "
-                    "little; with --seconds {:g} it is not",
-                    options.for_seconds, kMostTimes, options.seconds, std::ceil(options.for_seconds / kMostTimes)));
+    throw InvalidArgument(fmt::format(
+        "for: {:g} s is more than {:g} times the {:g} s of each training, and curves reach no further; give --seconds {:g}",
+        options.for_seconds, kMostTimes, options.seconds, std::ceil(options.for_seconds / kMostTimes)));
   }
 }
 
@@ -80,7 +79,7 @@ Fields FieldsOf(StudyOptions& options) {
   const auto add = [&fields](Field field) { fields.push_back(std::move(field)); };
   if (text) {
     add(Choosing(Names("objectives", &options.objectives, {"causal", "masked"},
-                       "What models learn: causal: the next character, masked: characters that are hidden")));
+                       "What models learn to predict: causal: the next character; masked: hidden characters")));
   }
   add(Whole("layers", &options.layers, 1, 64, "Layers"));
   add(Whole("heads", &options.heads, 1, 4096, "Heads of attention; divides the width"));
@@ -88,29 +87,30 @@ Fields FieldsOf(StudyOptions& options) {
   add(Whole("context", &options.context, text ? 4 : 2, 1 << 16,
             "Characters of a training window; of a forecast: steps of a window"));
   add(Whole("batch", &options.batch, 1, 1 << 16, "Windows, or sequences, a step"));
-  add(Choosing(Number("seconds", options.seconds, 0, 1e6, "Seconds of one core that each training is given")));
-  add(Choosing(
-      Time(NumberFrom("for", options.for_seconds, 0, 1e7,
-                      "Time of one core that the model to take will be trained for, as 90s, 15m or 2h: up to eight times "
-                      "the seconds; says which to take then; 0: as long as here"))));
+  add(Choosing(Number("seconds", options.seconds, 0, 1e6, "Seconds of one core for each training")));
+  add(Choosing(Time(NumberFrom("for", options.for_seconds, 0, 1e7,
+                               "Choose the model to take for a longer training: its time on one core, as 90s, 15m or 2h, up to "
+                               "eight times --seconds; 0: as long as here"))));
   add(Choosing(Whole("steps", &options.all_steps, 0, kMostSteps, "Steps of each training instead of a time; 0: by time")));
   add(Choosing(Numbers("rates", options.rates, 0, 1e12, "Learning rates to choose among, rising")));
-  add(Choosing(
-      OrNone(Numbers("step_seconds", options.step_seconds, 0, 1e6,
-                     "Seconds that a step of each model takes, in place of measuring them: gives the same steps again"))));
+  add(Choosing(OrNone(
+      Numbers("step_seconds", options.step_seconds, 0, 1e6,
+              "Seconds that a step of each model takes, instead of measuring them: repeats the steps of another study"))));
   if (text) {
-    add(Whole("validation", &options.validation, 1, kMostCharacters,
-              "Characters of the part that rates are chosen by, at most"));
-    add(Whole("test", &options.test, 1, kMostCharacters, "Characters of the part that is reported on, at most"));
+    add(Whole("validation", &options.validation, 1, kMostCharacters, "Most characters of the part that chooses rates"));
+    add(Whole("test", &options.test, 1, kMostCharacters, "Most characters of the part that measures the reported losses"));
   } else {
     add(Whole("horizon", &options.horizon, 1, 1 << 12, "Values that a forecast predicts"));
-    add(Whole("longest", &options.longest, 1, 1 << 20, "Steps that are read of a longer sequence, its last ones"));
-    add(Number("validation_share", options.validation_share, 0, 0.5,
-               "Share for validation, and as much again for testing: of the sequences, or of the end of each for a forecast"));
+    add(Whole("longest", &options.longest, 1, 1 << 20, "Most steps of a sequence; of a longer one its last steps are read"));
+    add(Number(
+        "validation_share", options.validation_share, 0, 0.5,
+        "Share of the sequences for validation, and as much again for testing; for a forecast, of the end of each sequence"));
   }
   add(Choosing(Number("tolerance", options.tolerance, 0, 1,
-                      "Share of the loss, or of a tenth of what a simple answer loses, by which two models are as good")));
-  add(Choosing(Names("keep", &options.keep, {"winner", "all"}, "What is kept to answer later data, in model/ or in models/")));
+                      "Two models are as good when their losses differ by at most this share of the loss, or of a tenth of a "
+                      "simple answer's loss")));
+  add(Choosing(Names("keep", &options.keep, {"winner", "all"},
+                     "Models to keep for later data: the winner in model/, or all of them in models/ too")));
   add(Seeds(options.seeds));
   add(Seed(options.seed));
   add(SideBySide(options.threads));

@@ -142,7 +142,7 @@ void TellSettings(const StudyResult& result, Page& page) {
        {"runs of a model, in the mean", std::to_string(options.seeds)},
        {"layers, heads, width", fmt::format("{}, {}, {}", options.layers, options.heads, options.width)},
        {"context, batch", fmt::format("{}, {}", options.context, options.batch)},
-       {"given to each training", BudgetInWords(result.tasks.front().contest, options.seconds)},
+       {"for each training", BudgetInWords(result.tasks.front().contest, options.seconds)},
        {"optimiser", TellStudy()("optimiser", "zero_rate"_a = training.zero_rate, "beta1"_a = training.beta1,
                                  "beta2"_a = training.beta2, "decay"_a = training.weight_decay, "clip"_a = training.clip)},
        {"start",
@@ -162,14 +162,14 @@ std::filesystem::path WriteStudy(const StudyResult& result, const std::vector<Pa
   Page page("Which encoder, which positional encoding?", folder, result.command, SeedsOf(result.options.seed, runs));
   Lead(result, page);
   for (const StudiedTask& task : result.tasks) TellTask(result, task, page);
-  if (!beside.empty()) page.Section("On pages of their own");
+  if (!beside.empty()) page.Section("More pages");
   for (const PageLink& link : beside) page.Name(link);
   page.Section("How sure this is");
   page.Say(result.data.parts + " " + TellStudy()("chance", "data"_a = result.data.blocks));
   page.Say(result.data.drift);
   page.Say(LimitsFinding(result));
   if (const std::string next = NextCommand(result); !next.empty()) {
-    page.Say("This budget does not decide. Four times of it may:");
+    page.Say("This budget does not decide. Four times as much may:");
     page.Command(next);
   }
   for (const StudiedTask& task : result.tasks) TellDoubts(result, task, page);

@@ -124,7 +124,7 @@ class TableTask : public StudyTask {
     id = ToString(data.goal);
     const char* verb = data.goal == SeriesGoal::kClassification ? "tell"
                        : data.goal == SeriesGoal::kRegression   ? "estimate"
-                                                                : "foretell";
+                                                                : "forecast";
     question = {id,
                 Sentence(fmt::format("{}ing {}", verb, ShownName(data.target))),
                 fmt::format("to {} {}", verb, ShownName(data.target)),

@@ -97,12 +97,12 @@ Fields FieldsOf(ModelOptions& model) {
        Whole("ffn_width", &model.ffn_width, -1, 4 * kMaxWidth, "Width of the feed-forward sublayer; 0: none, -1: 4 * width"),
        Whole("kernel", &model.kernel, 1, 1 << 10, "Kernel of the convolutions"),
        Whole("max_distance", &model.max_distance, 0, kMaxContext,
-             "relative, shaw, transformer_xl, deberta, decomposable: where offsets are clipped; t5: where they share a bucket; "
-             "cope: the number of positions; 0: half the context"),
+             "relative, shaw, transformer_xl, deberta, decomposable: largest offset; t5: from where on offsets share a bucket; "
+             "cope: number of positions; 0: half the context"),
        NumberFrom("dropout", model.dropout, 0, 1, "Probability of dropping, in training"),
        Switch("bias", model.bias, "Biases in the attention's projections"),
        untied,
-       Names("precision", &model.precision, {"float32", "float64"}, "Of the weights and all that is computed"),
+       Names("precision", &model.precision, {"float32", "float64"}, "Type of the weights and of the computation"),
        Names("query_key_norm", &model.query_key_norm, QueryKeyNormNames(), "How attention normalises queries and keys")},
       "Model");
 }
@@ -113,16 +113,16 @@ Fields FieldsOf(TrainOptions& train) {
   return Grouped(
       {Whole("batch", &train.batch, 1, kMaxBatch, "Windows a step"), Whole("steps", &train.steps, 1, kMostSteps, "Steps"),
        Names("schedule", &train.schedule, {"cosine", "free"},
-             "cosine: the rate falls until the last step; free: it stays, and the weights are a mean over the steps"),
+             "cosine: the rate falls until the last step; free: the rate stays, and the weights are their mean over the steps"),
        Number("lr", train.lr, 0, kInfinity, "Learning rate after the warm-up"),
        NumberFrom("min_lr", train.min_lr, 0, kInfinity, "Learning rate at the last step of cosine; default: a tenth of --lr"),
        Whole("warmup", &train.warmup, -1, kMostSteps, "Steps of linear warm-up; -1: a fifth of --steps, with free 100"),
        NumberFrom("beta1", train.beta1, 0, 1, "AdamW's decay of the mean gradient"),
        NumberFrom("beta2", train.beta2, 0, 1, "AdamW's decay of the mean square"),
        Number("zero_rate", train.zero_rate, 0, kInfinity, "Rate of parameters that start at zero, in units of --lr"),
-       NumberFrom("weight_decay", train.weight_decay, 0, kInfinity, "Of matrices only"),
+       NumberFrom("weight_decay", train.weight_decay, 0, kInfinity, "AdamW's weight decay, of matrices only"),
        NumberFrom("penalty", train.penalty, 0, kInfinity,
-                  "self-attentive: weight in the loss of how much its rows of weights have in common"),
+                  "self-attentive: share in the loss of the overlap between its rows of weights"),
        NumberFrom("clip", train.clip, 0, kInfinity, "Largest norm of the gradient; 0: no limit"),
        Whole("eval_every", &train.eval_every, 1, kMostSteps, "Steps between passes over the validation split"),
        Seed(train.seed)},

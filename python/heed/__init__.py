@@ -3,20 +3,20 @@
     heed.attention(query, key, value, causal=True)      the differentiable function
     heed.attention_packed(query, key, value, ...)       the same for sequences end to end
     heed.linear_attention(query, key, value, decay)     attention without a softmax, in time linear in the length
-    heed.gated_delta_rule(query, key, value, beta)      the same with a state that corrects what it holds
+    heed.gated_delta_rule(query, key, value, beta)      the same with a state that replaces a key's value
     heed.KeyValueCache(...)                             keys and values of the tokens so far, for decoding
     heed.scaled_dot_product_attention(...)              PyTorch's function of that name, never in quadratic memory
-    heed.convert(model)                                 heed's layers in a model that is there
-    heed.calls()                                        a context that counts which calls heed computed, and why not others
-    heed.replace_sdpa(), heed.enable()                  a context, a program in which PyTorch's calls of it go through heed
+    heed.convert(model)                                 puts heed's layers into your model
+    heed.calls()                                        a context that counts the calls that heed computed, and those that it did not
+    heed.replace_sdpa(), heed.enable()                  send PyTorch's calls of it to heed: in a context, in the whole program
     heed.flex_attention(..., score_mod, block_mask)     PyTorch's function of that name, with gradients and without a compiler
-    heed.replace_flex_attention()                       a context in which PyTorch's calls of it go through heed
+    heed.replace_flex_attention()                       a context that sends PyTorch's calls of it to heed
     heed.flash_attn                                     flash-attn's functions
     heed.score(f), heed.mask(f)                         functions of a score, prepared to run inside the kernel
     heed.nn                                             modules with d2l's names and parameters
     heed.positions                                      positional encodings
     heed.release_workspace()                            scratch memory of the calling thread
-    heed.study(frame, target)                           which encoder suits a table or a text, as the program heed says
+    heed.study(frame, target)                           finds the encoder that suits a table or a text, as `heed study` does
     heed.open_model(folder)                             a model that heed study or heed train kept
     heed.sklearn                                        estimators of scikit-learn over sequences; imports it
     heed.export_onnx(module, inputs, path)              a module with heed's layers as an ONNX file

@@ -183,14 +183,14 @@ def attention(
                       without causality give query_positions=Nk - Nq
     query_lengths     integers [B]; queries at and beyond their length give 0
     key_lengths       integers [B] or [B, Nq], within 0..Nk; keys at and beyond the length do not exist for the query
-    prefix_lengths    integers [B]; keys before it are seen whatever causality says
+    prefix_lengths    integers [B]; every query sees the keys before it, also under causality
     query_positions,
     key_positions     the position of the first token, or of every token: [N] or [B, N], integers or float64 (timestamps) in any
                       order; with query_positions, causal=True means key position <= query position. [B, N, axes] (B may be 1)
                       for schemes of several axes, beside which causal, window and return_statistics are refused
     mask              bool, broadcastable to [B, Hq, Nq, Nk]; True where a query may look. Or what heed.mask made of a function
     bias              broadcastable likewise, added after the soft-cap; -inf hides; its gradient has its own shape
-    score             what heed.score made of a function: what becomes of a score, after all of the above and before masks
+    score             what heed.score made of a function that computes a new score, after all of the above and before masks
     position          a scheme of heed.positions
     softcap           scores become softcap * tanh(score / softcap) before biases and masks
     dropout, seed     of the weights; without a seed one is drawn from PyTorch's generator. batch_offset: the batch index of
@@ -207,16 +207,16 @@ def attention(
     Returns the output [B, Hq, Nq, Dv], or an AttentionOutput when more was asked for. It shares no memory with the inputs.
 
     Tensors on another device than the CPU go to PyTorch's scaled_dot_product_attention, with arrays of the size of the scores
-    for all but plain causality; what that cannot express (docs/attention.md says what) raises ValueError.
+    for all but plain causality. Options that PyTorch lacks (docs/attention.md lists them) raise ValueError.
 
-    Arrays on the CPU that are no tensors do as well: NumPy's, JAX's, TensorFlow's, Paddle's and those of other libraries that
-    speak DLPack and have the array API's namespace. All three are of one library, and what is returned is of the same; options
-    may be arrays of any. They are read where they lie, or copied where torch cannot read them (NumPy's negative strides).
-    Nothing is recorded for gradients; inside JAX's transformations call heed.jax.attention.
+    You may give arrays on the CPU instead of tensors: NumPy's, JAX's, TensorFlow's, Paddle's and those of other libraries that
+    speak DLPack and have the array API's namespace. Take all three from one library, and the results are of the same; options
+    may be arrays of any. heed reads arrays where they lie, or copies them where torch cannot read them (NumPy's negative
+    strides). It records nothing for gradients; inside JAX's transformations call heed.jax.attention.
 
-    What does not fit is refused before anything is computed, in a sentence that names the argument: TypeError or RuntimeError
-    for an argument that is not of its kind, ValueError for shapes, element types, devices, values out of range and options
-    that contradict each other (docs/attention.md lists those). A second derivative and forward mode raise RuntimeError.
+    Errors name the argument and come before anything is computed: TypeError or RuntimeError for an argument of another kind,
+    ValueError for shapes, element types, devices, values out of range and options that contradict each other (docs/attention.md
+    lists those). A second derivative and forward mode raise RuntimeError.
 
     Vaswani et al. 2017, section 3.2; Dao 2023, FlashAttention-2, algorithms 1 and 2.
     """

@@ -23,18 +23,18 @@ _ops = torch.ops.heed
 class KeyValueCache:
     """Holds keys [batch, kv_heads, length, head_dim] and values [.., value_dim] in memory for `capacity` tokens.
 
-    append adds tokens, attend computes attention of new queries over all of them, truncate forgets the last ones, reorder
-    picks batch rows (beam search). Rows may hold different numbers of tokens: append and truncate take a length for each, and a row then
-    has the bits that it has alone in such a cache. Without a capacity the memory doubles when it is full. Keys, values and queries may be arrays
-    of other libraries too, as heed.attention's operands; attend then returns such ones. For inference: keys and values that
-    require a gradient are refused, since none flows back through a cache. One thread at a time: calls that change it exclude
-    all others.
+    append adds tokens, attend computes attention of new queries over all of them, truncate forgets the last ones, reorder picks
+    batch rows (beam search). Rows may hold different numbers of tokens: append and truncate take a length for each, and a row
+    then has the same bits as alone in such a cache. Without a capacity the memory doubles when it is full. Keys, values and
+    queries may be arrays of other libraries, as heed.attention's operands; attend then returns such arrays. A cache is for
+    inference: it refuses keys and values that require a gradient, because none flows back through it. Use it from one thread at
+    a time.
 
-    With a scheme as `position`, attend computes with it, and a rotation turns each key once, when it is appended, unless it
-    depends on the length of the text (heed.positions.Scheme.turns_once). Tables that TransformerXL, Deberta and SwinV2Bias compute
-    of their parameters are computed once for the tokens that it holds, while no gradients are recorded and no parameter changes
-    (as PyTorch counts changes, which does not see those of `.data`). Without, keys are kept as given, and attend takes a scheme
-    that does all of that at each call.
+    Give a scheme as `position`, and attend computes with it. A rotation then turns each key once, when it is appended, unless
+    it depends on the length of the text (heed.positions.Scheme.turns_once). TransformerXL, Deberta and SwinV2Bias compute their
+    tables once for the tokens in the cache, while no gradients are recorded and no parameter changes (as PyTorch counts
+    changes; it does not see those of `.data`). Without a scheme the cache keeps keys as given, and attend takes a scheme that
+    does all of this at each call.
     """
 
     length: int

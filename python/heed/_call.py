@@ -76,7 +76,7 @@ def dense(name: str, tensor: object, boolean: bool) -> torch.Tensor:
     if not isinstance(tensor, torch.Tensor):
         raise TypeError(f"{name}: expected a tensor, got {type(tensor).__name__}")
     if type(tensor).__module__ == "torch.nn.attention.bias":
-        raise TypeError(f"{name}: expected numbers, got a {type(tensor).__name__}, which holds none; causal= says what it stands for")
+        raise TypeError(f"{name}: expected numbers, got a {type(tensor).__name__}, which holds none; give causal= instead")
     if not (tensor.dtype == torch.bool if boolean else tensor.is_floating_point()):
         raise ValueError(
             f"{name}: expected {'bool, True where a query may look' if boolean else 'floating point'}, got {tensor.dtype}"
@@ -136,8 +136,7 @@ def _add_scheme(
         options["scale"] = scale
     if position.rotates and not torch.compiler.is_compiling() and torch._C._is_tracing():
         raise RuntimeError(
-            f"position: {type(position).__name__} turns by tables as long as the text, which torch.jit.trace would hold fast; "
-            "torch.compile and torch.export take heed's calls"
+            f"position: {type(position).__name__} turns by tables as long as the text, which torch.jit.trace would freeze; use torch.compile or torch.export"
         )
     if turned or not position.rotates or position.axes is not None:
         return query, key

@@ -144,11 +144,11 @@ class calls:
             model(x)
         print(seen)
 
-    What is computed stays the same, also which of PyTorch's functions compute it. Seen are heed.attention, under whatever name it is
-    called; scaled_dot_product_attention, flex_attention and the fast paths of torch.nn's layers where PyTorch computes them; and
+    Counting changes no result and no choice of PyTorch's functions. It sees heed.attention under every name;
+    scaled_dot_product_attention, flex_attention and the fast paths of torch.nn's layers where PyTorch computes them; and
     softmax of a matrix product of the same shape, by which layers compute attention themselves. Checkpoints that are computed
-    again count again; a compiled graph counts as its outermost module. It sees the calling thread, and costs some microseconds for each
-    operation of PyTorch's inside, and nothing outside.
+    again count again; a compiled graph counts as its outermost module. It sees only the calling thread, and costs some
+    microseconds for each of PyTorch's operations inside, and nothing outside.
 
     With the environment variable HEED_LOG=1 it counts from `import heed` on, in the thread that imports it, and prints to
     standard error when Python ends.

@@ -132,7 +132,7 @@ def _array_files(data: Any, target: Any, options: dict[str, Any], folder: pathli
     if y is not None and y.shape not in (X.shape[:1], X.shape[:2]):
         raise ValueError(f"target: expected labels [{X.shape[0]}] or {list(X.shape[:2])}, got shape {list(y.shape)}")
     if y is None and options.get("goal") != "forecast":
-        raise ValueError("target: expected a label for each row of the array, or goal='forecast', which foretells its last feature")
+        raise ValueError("target: expected a label for each row of the array, or goal='forecast', which predicts its last feature")
     for place in numpy.argwhere(numpy.isinf(X))[:1]:
         raise ValueError(f"data: the value at {place.tolist()} is infinite; expected finite numbers, or NaN where one is missing")
     if y is None or y.dtype.kind in "biuf":
@@ -171,7 +171,7 @@ def files_of(data: Any, target: Any, options: dict[str, Any], folder: pathlib.Pa
         files = _array_files(data, target, options, folder)
         return str(files[0]), files
     if target is None or numpy.ndim(target) != 0:
-        several = "; one is foretold at a time" if isinstance(target, (list, tuple)) else ""
+        several = "; a study predicts one at a time" if isinstance(target, (list, tuple)) else ""
         raise TypeError(f"target: expected the name of a column, got {type(target).__name__}{several}")
     files = [save_columns(folder / "data.csv", _columns_of(data, options))]
     options["target"] = target

@@ -88,12 +88,13 @@ def flex_attention(
 ) -> Any:
     """torch.nn.attention.flex_attention.flex_attention's signature and meaning, on the CPU and with gradients, without a compiler.
 
-    query [B, Hq, L, E], key [B or 1, Hkv, S, E], value [B or 1, Hkv, S, Ev]. score_mod(score, batch, head, q_idx, kv_idx) is
-    traced once and kept while what it uses stays the same, tensors apart; if it reaches for what could change unseen, as
-    attributes of objects, classes and modules, it is traced at every call, which takes some ten milliseconds. What heed.score
-    prepared does as well. block_mask: what PyTorch's create_block_mask made, whose blocks and mask_mod are honoured, or what
-    heed.mask prepared, which needs no blocks. Gradients flow into query, key, value and the floating tensors that score_mod
-    captures; a second one raises. Code that torch.compile compiles may call it; with fullgraph=True only with what was prepared.
+    query [B, Hq, L, E], key [B or 1, Hkv, S, E], value [B or 1, Hkv, S, Ev]. score_mod(score, batch, head, q_idx, kv_idx): heed
+    traces it once and keeps the program while the function uses the same, tensors apart. If it uses things that could change
+    unseen, as attributes of objects, classes and modules, heed traces it at every call, which takes some ten milliseconds. Or
+    give what heed.score prepared. block_mask: what PyTorch's create_block_mask made (heed uses its blocks and its mask_mod), or
+    what heed.mask prepared, which needs no blocks. Gradients flow into query, key, value and the floating tensors that
+    score_mod captures; a second derivative raises. Code that torch.compile compiles may call it; with fullgraph=True give
+    prepared functions.
 
     Returns the output [B, Hq, L, Ev]; with return_lse=True also the log-sum-exp; with return_aux an object with the fields `lse`
     and `max_scores` that were asked for, which PyTorch calls AuxOutput. Queries that see no key give 0. kernel_options has no

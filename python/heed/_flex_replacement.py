@@ -90,14 +90,14 @@ def set_everywhere(everywhere: bool) -> None:
 class replace_flex_attention:
     """Inside `with heed.replace_flex_attention():` every call of PyTorch's flex_attention on CPU tensors goes through heed.
 
-    However the function was imported, and where it was compiled on its own too, torch.compile(flex_attention), as transformers
-    does it; calls with other tensors go where they went before. Gradients flow, which PyTorch has not on the CPU; the backward
-    pass may run outside. What is compiled around a call is compiled in two parts, before and after it: with fullgraph=True
-    torch.compile refuses it and names heed.score and heed.mask.
+    It sees calls under every name by which the function was imported, and of torch.compile(flex_attention), as transformers
+    compiles it. Calls with other tensors go where they went before. Gradients flow, which PyTorch does not compute on the CPU;
+    the backward pass may run outside. torch.compile breaks code around a call into two parts; with fullgraph=True it refuses
+    such code and names heed.score and heed.mask.
 
-    It follows contextvars as replace_sdpa does, and enable() acts on all threads. While anybody is inside, PyTorch's function holds
-    the code of a stand-in, which hands the calls of others on to PyTorch's. Contexts may be nested, and may overlap in any order.
-    RuntimeError on entering where somebody else has put another function in its place.
+    It follows contextvars as replace_sdpa does; enable() acts on all threads. While anybody is inside, PyTorch's function holds
+    the code of a stand-in, which passes the calls of others on to PyTorch's. Contexts may be nested, and may overlap in any
+    order. Entering raises RuntimeError where somebody else has put another function in its place.
     """
 
     def __init__(self) -> None:

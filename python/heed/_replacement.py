@@ -116,12 +116,13 @@ def enable() -> None:
     """From here on, PyTorch's scaled_dot_product_attention, flex_attention, varlen_attn and varlen_attn_out are heed's for CPU tensors,
     on all threads.
 
-    The former's replacement takes its place in torch.nn.functional, which PyTorch's own layers and other libraries look up at
-    each call, also where they are compiled; tensors that are neither plain CPU tensors nor jagged NestedTensors go where they went before. A module that has already
-    imported the function under a name of its own keeps PyTorch's: call enable() before such imports, or use replace_sdpa(),
-    which sees those calls too. The fast path that torch.nn's layers take in evaluation without calling that function is switched
-    off meanwhile (torch.backends.mha), unless somebody switches it on again. Of the other functions all calls are seen, as inside replace_flex_attention(). Calling it again
-    changes nothing. disable() takes it back. RuntimeError where somebody else's flex_attention has taken the place of PyTorch's.
+    heed's scaled_dot_product_attention takes the place of PyTorch's in torch.nn.functional, where PyTorch's own layers and
+    other libraries look it up at each call, also when they are compiled. Tensors that are neither plain CPU tensors nor jagged
+    NestedTensors go where they went before. A module that has already imported the function under its own name keeps PyTorch's:
+    call enable() before such imports, or use replace_sdpa(), which sees those calls too. enable() also switches off the fast
+    path that torch.nn's layers take in evaluation without calling that function (torch.backends.mha). It sees all calls of the
+    other functions, as inside replace_flex_attention(). Calling it again changes nothing; disable() takes it back. RuntimeError
+    where somebody else's flex_attention has taken the place of PyTorch's.
     """
     global _everywhere
     _flex_replacement.set_everywhere(True)
@@ -136,8 +137,8 @@ def enable() -> None:
 
 
 def disable() -> None:
-    """Takes back what enable() did: what it found is there again, unless somebody has replaced the function meanwhile. Contexts
-    of replace_sdpa() and replace_flex_attention() go on. Without an enable() before it, it does nothing."""
+    """Takes back what enable() did, unless somebody else has replaced the function meanwhile. Contexts of replace_sdpa() and
+    replace_flex_attention() go on. Without an enable() before it, it does nothing."""
     global _everywhere
     _flex_replacement.set_everywhere(False)
     _varlen_replacement.set_everywhere(False)
@@ -186,19 +187,20 @@ def _take_off_what_is_over() -> None:
 class replace_sdpa(_Watch):
     """Inside `with heed.replace_sdpa():` every call of scaled_dot_product_attention on CPU tensors goes through heed.
 
-    However the function was imported, and from inside PyTorch's own modules too. Jagged NestedTensors [B, H, steps, D] are computed
-    without padding. Calls go where they went before where tensors are on another device or nested otherwise, or have a class with a
-    __torch_function__ or __torch_dispatch__ of its own (as DTensor and torch.nn.attention.bias.CausalBias), and inside of
-    `sdpa_kernel` without SDPBackend.FLASH_ATTENTION: MATH computes PyTorch's formula, other kernels PyTorch refuses on the CPU. What PyTorch computes without calling that
-    function (the inference fast path of its Transformer layers) stays as it is. Activation checkpoints are computed again in the
-    backward pass, which then belongs inside as well. Compiled code may stand inside, and the context inside of compiled code.
+    It sees calls under every name by which the function was imported, also from PyTorch's own modules, and computes jagged
+    NestedTensors [B, H, steps, D] without padding. Calls go where they went before when tensors are on another device or nested
+    otherwise, or have a class with its own __torch_function__ or __torch_dispatch__ (as DTensor and
+    torch.nn.attention.bias.CausalBias), and inside of `sdpa_kernel` without SDPBackend.FLASH_ATTENTION: MATH computes PyTorch's
+    formula, and PyTorch refuses other kernels on the CPU. The inference fast path of PyTorch's Transformer layers, which does
+    not call the function, stays as it is. With activation checkpoints run the backward pass inside as well, because it computes
+    them again. Compiled code may stand inside, and the context inside of compiled code.
 
-    It follows contextvars: it acts on the calling thread, not on another, also if that was started inside; on the asyncio task that
-    entered it and those that are made inside; on whoever waits for a generator that is suspended inside, as the body of a
-    contextlib.contextmanager. It ends for all of these when it is left, from whatever thread. enable() acts on all threads. While
-    anybody is inside, the attribute of torch.nn.functional is an object that hands the calls of others on to what stood there
-    before. When the last one leaves, what was found is put back, unless somebody else has replaced the attribute meanwhile: theirs
-    then stays. Contexts may be nested, and may overlap in any order.
+    The context follows contextvars: it acts on the calling thread and not on threads that are started inside; on the asyncio
+    task that entered it and on tasks made inside; and on code that waits for a generator suspended inside, such as the body of
+    a contextlib.contextmanager. It ends for all of these when any thread leaves it. enable() acts on all threads. While anybody
+    is inside, the attribute of torch.nn.functional is an object that passes the calls of others on to the function that it
+    found. When the last one leaves, that function is put back, unless somebody else has replaced the attribute meanwhile.
+    Contexts may be nested, and may overlap in any order.
     """
 
     def __init__(self) -> None:

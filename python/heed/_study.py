@@ -116,11 +116,11 @@ def study(data: Any, target: Any = None, *, out: str | os.PathLike[str] = "repor
               y.npy, where the page's commands find it
     options   those that `heed study --help` lists, with _ for -: budget="quick", encoders=["gru", "lstm"], no_header=True
 
-    None, NaN and pandas' NA are missing values, as empty cells are. What the program says meanwhile goes to sys.stderr; quiet=True is silent.
-    KeyboardInterrupt ends the program; the same call goes on where it was.
+    None, NaN and pandas' NA are missing values, as empty cells are. The program's progress goes to sys.stderr; quiet=True
+    suppresses it. KeyboardInterrupt ends the program; the same call goes on from there.
 
-    TypeError for data of another kind and for options that the program does not have; ValueError for arguments and options, and
-    RuntimeError for data, that it refuses, with its own sentence; FileNotFoundError where the program is not installed.
+    TypeError for data of another kind and for unknown options; ValueError for arguments and options and RuntimeError for data
+    that the program refuses, with the program's message; FileNotFoundError where the program is not installed.
     """
     _laboratory.require_options("study", options, _RESERVED)
     folder = pathlib.Path(out)

@@ -114,12 +114,13 @@ def load_weights(
     "nanogpt". d2l's layers there and the framework's own are told apart by their names (docs/weights.md).
     prefix: what stands before the names of the part to read, "bert.encoder.layer.3"; the rest of the source is left alone.
 
-    Names that are missing, left over, of the wrong shape or type, and numbers beyond the range of the parameter's type raise
-    ValueError; a file that cannot be read or is malformed raises RuntimeError. Everything is checked before the first number is
-    written: after an error the module is what it was. A tensor that the module knows under several names needs a source for one
-    of them. Where the framework's blocks have a bias everywhere or nowhere (PyTorch, nanoGPT) and a checkpoint has none, a
-    module whose attention has none gets zeros as its other biases. Of an .npz file no more is expanded than the module needs;
-    object arrays are refused, and elements of two bytes without a type are taken for bfloat16, which NumPy stores so.
+    ValueError for names that are missing or left over, for wrong shapes and types, and for numbers beyond the range of the
+    parameter's type; RuntimeError for a file that cannot be read or is malformed. heed checks everything before it writes the
+    first number: after an error the module is unchanged. A tensor that the module knows under several names needs a source for
+    one of them. Where the framework's blocks have a bias everywhere or nowhere (PyTorch, nanoGPT) and a checkpoint has none, a
+    module whose attention has none gets zeros as its other biases. heed expands only the arrays of an .npz file that the module
+    needs. It refuses object arrays, and reads elements of two bytes without a type as bfloat16, because NumPy stores bfloat16
+    in this way.
     """
     state = _state(module)
     layers = _attention_layers(module)
@@ -153,9 +154,9 @@ def save_weights(
     for "nanogpt", and for "hf" the first of "bert", "llama", "t5", "vit", "gpt2" that has a place for all of the module.
     prefix: stands before every name, in place of the framework's own scope ("params" in Flax).
 
-    ValueError for a parameter that has no counterpart there, so nothing is left out, except for biases that are zero in blocks
-    that have a bias everywhere or nowhere. The file is replaced as a whole or not at all; only a regular file, or one that a
-    symbolic link leads to, is replaced.
+    ValueError for a parameter that has no counterpart there: heed leaves nothing out but biases that are zero, in blocks that
+    have a bias everywhere or nowhere. It replaces the file completely or not at all, and only a regular file, or one that a
+    symbolic link leads to.
     """
     described = [*_state(module), *_attention_layers(module)]
     written = (_text("path", os.fsdecode(path)), _text("framework", framework))

@@ -145,7 +145,7 @@ class SequenceClassifier(ClassifierMixin, _SequenceEstimator):  # type: ignore[m
         SequenceClassifier("gru", steps=500).fit(X, y).predict_proba(X)
 
     A table X [rows, steps] is sequences of one feature. Steps are as many in every row; predict takes longer and shorter ones too,
-    except of a table. NaN is a missing value: the last one before stands for it, and one more number tells a model where. A feature
+    except of a table. NaN is a missing value: the last value before fills each gap, and one more number marks it. A feature
     that lacked none in fit is refused.
     """
 

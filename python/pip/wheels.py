@@ -2,8 +2,9 @@
 
     python wheels.py FOLDER NAME..     NAME: inference (heed_inference, of what lies in build/), torch (heed beside this Python's torch)
 
-Builds each wheel, has auditwheel name the oldest Linux that it runs on, bounds its size, installs it offline into a fresh environment
-and tests it there. FOLDER/dist then has the wheels, FOLDER/venv has auditwheel. Ends with 1 where anything fails.
+Builds each wheel, has auditwheel name the oldest Linux that it runs on, bounds its size, looks for the notices of what is compiled
+in, installs it offline into a fresh environment and tests it there. FOLDER/dist then has the wheels, FOLDER/venv has auditwheel.
+Ends with 1 where anything fails.
 """
 
 import os
@@ -13,6 +14,7 @@ import sys
 import sysconfig
 import time
 import venv
+import zipfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 OURS = pathlib.Path(sysconfig.get_path("purelib"))
@@ -73,16 +75,27 @@ def test_torch(folder, wheel):
     run(folder / "torch" / "bin" / "heed", "--version", cwd=folder)
 
 
-# Source, MiB that the wheel may have, config settings of its build, its test.
+# Debian's packages whose code is compiled in. Their notices ask to go where the code goes; those of Boost and fmt do not.
+NOTICES = ("libhwy-dev", "nlohmann-json3-dev")
+# Source, MiB that the wheel may have, config settings of its build, packages whose notices it carries, its test.
 WHEELS = {
-    "inference": (ROOT / "inference/python", 3, {"cmake.define.HEED_BUILT": ROOT / "build"}, test_inference),
-    "torch": (ROOT, 12, {}, test_torch),
+    "inference": (ROOT / "inference/python", 3, {"cmake.define.HEED_BUILT": ROOT / "build"}, NOTICES, test_inference),
+    "torch": (ROOT, 12, {}, (*NOTICES, "libcli11-dev"), test_torch),
 }
+
+
+def require_notices(wheel, packages):
+    """heed's own licence and these notices lie in the wheel's .dist-info/licenses."""
+    held = {name.partition(".dist-info/licenses/")[2] for name in zipfile.ZipFile(wheel).namelist()}
+    for name in ("LICENSE", *packages):
+        if name not in held:
+            place = f"/usr/share/doc/{name}/copyright, or below the folder of CMAKE_ARGS=-DHEED_NOTICES=FOLDER"
+            sys.exit(f"dev: {wheel.name} lacks the notice {name}" + (f": expected {place}" if name in packages else ""))
 
 
 def make(folder, name):
     begun = time.monotonic()
-    source, most, settings, test = WHEELS[name]
+    source, most, settings, notices, test = WHEELS[name]
     build, raw, dist = folder / f"build-{name}", folder / f"raw-{name}", folder / "dist"
     settings = {"build-dir": build, **settings}
     for old in raw.glob("*.whl"):
@@ -103,6 +116,7 @@ def make(folder, name):
     took = time.monotonic() - begun
     if size > most:
         sys.exit(f"dev: {wheel.name} has {size:.1f} MiB; expected at most {most}")
+    require_notices(wheel, notices)
     test(folder / "environments", wheel)
     print(f"dev: {wheel.name}: {size:.1f} MiB, built in {took:.0f} s, tested in {time.monotonic() - begun - took:.0f} s", file=sys.stderr)
     print(wheel)

@@ -308,7 +308,7 @@ TEST(DepthFindingsTest, SayWhereTokensBecomeAlike) {
   const DepthResult result = Fabricated();
   EXPECT_EQ(RankFinding(result, Objective::kMasked),
             "With all tokens in sight: All tokens have the same state to one part in a million from layer 4 on (attention "
-            "alone). Behind layer 4 the distance from that is 0.062 (pre-norm).");
+            "alone). After layer 4 the distance from that is 0.062 (pre-norm).");
   EXPECT_EQ(RankFinding(result, Objective::kCausal), "");
   EXPECT_TRUE(Holds(PositionsRankFinding(result), "from layer 4 on (no positions) and from layer 3 on (alibi)"))
       << PositionsRankFinding(result);

@@ -202,7 +202,7 @@ def test_the_first_sentence_tells_whether_it_is_worth_a_model(tmp_path):
     assert summary["data"]["left_range"][0]["outside"] == 1
     low, high = (summary["data"]["left_range"][0]["test"][i] for i in (0, 1))
     assert (low, high) == pytest.approx((160 + math.sin(160), 199 + math.sin(199)), abs=1.5)
-    assert "The test part leaves the range of the training part: y (" in page and "100 % of whose values lie outside" in page
+    assert "The test part leaves the range of the training part: y (" in page and "with 100 % of its values outside" in page
 
 
 def test_losses_of_runs_have_one_unit(tmp_path):

@@ -155,7 +155,7 @@ def test_texts_that_differ_are_named_on_every_rank(text, tmp_path):
 def test_what_cannot_be_shared_is_refused_by_name(text, tmp_path):
     folder = tmp_path / "run"
     assert_all(train(3, [text, "--out", folder, *MODEL, "--batch", "2"]), 2, "batch: 2 windows a step are fewer than the 3 processes")
-    assert_all(train(1, ["-", "--out", folder, *SMALL]), 2, "TEXT: every process reads it, which standard input cannot serve")
+    assert_all(train(1, ["-", "--out", folder, *SMALL]), 2, "TEXT: expected a file, because every process reads it")
     assert_all(train(2, [text, "--out", folder, "--width", "18"]), 2, "width: 18 is not divisible by 4 heads")
     assert_all(train(2, [text, "--out", folder, "--precision", "half"]), 2, "precision: 'half' is unknown; choose among float32 or float64")
     assert_all(train(1, [text, "--out", folder, *SMALL], time_out=0), 2, "time_out: expected more than 0")

@@ -151,7 +151,7 @@ def test_python_reads_gaps_and_dates_as_the_program_does(forecast):
     model, path = forecast
     columns = frame(path)
     missing = [row for row, cell in enumerate(columns["co2"]) if cell == "NA"]
-    told = f"data: 'co2' lacks {len(missing)} of 220 values, the first in row {missing[0]}: the last one before stands for each"
+    told = f"data: 'co2' lacks {len(missing)} of 220 values, the first in row {missing[0]}: the last value before fills each gap"
     with pytest.warns(UserWarning, match=told) as warned:
         answers = heed.open_model(str(model)).predict(columns).values
     assert [warning.filename for warning in warned] == [__file__]
@@ -198,7 +198,7 @@ def test_a_text_that_is_no_category_is_refused_with_its_place(classes, tmp_path)
 def test_later_data_tell_of_their_gaps(forecast, tmp_path):
     model, path = forecast
     missing = [row for row, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1) if line.endswith(",NA")]
-    told = f"heed: {path}: 'co2' lacks {len(missing)} of 220 values, the first in row {missing[0]}: the last one before stands for each."
+    told = f"heed: {path}: 'co2' lacks {len(missing)} of 220 values, the first in row {missing[0]}: the last value before fills each gap."
     answers = run("predict", model, path)
     assert told in answers.stderr and "lacks" not in answers.stdout
     assert run("predict", model, path, "--out", tmp_path / "answers.csv").stderr.count("lacks") == 1

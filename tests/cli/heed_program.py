@@ -47,7 +47,7 @@ def run(*arguments, **options):
 
 
 def keys_of(value, path=""):
-    """The keys of a JSON value as docs/study-json.md names them: `tasks[].take.model`."""
+    """The keys of a JSON value as docs/study.md names them: `tasks[].take.model`."""
     if isinstance(value, list):
         return set().union(*(keys_of(item, f"{path}[]") for item in value))
     if not isinstance(value, dict):
@@ -56,8 +56,8 @@ def keys_of(value, path=""):
 
 
 def undocumented(study):
-    """What a study.json holds and its page does not name; options are named as one."""
-    page = (ROOT / "docs/study-json.md").read_text(encoding="utf-8")
+    """What a study.json holds and its section does not name; options are named as one."""
+    page = (ROOT / "docs/study.md").read_text(encoding="utf-8").partition("\n## study.json\n")[2].partition("\n## ")[0]
     assert f"| `format` | {study['format']} |" in page
     told = set(re.findall(r"`([^`]+)`", "".join(line.split("|")[1] for line in page.splitlines() if line.startswith("| `"))))
     options = set(re.findall(r"--([\w-]+)", run("study", "--help").stdout)) | {"seed"}

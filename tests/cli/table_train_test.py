@@ -73,7 +73,7 @@ def test_an_array_trains_too(tmp_path):
         (["--target", "sold", "--ffn-width", 8], "ffn_width: a training on labelled sequences has no such option"),
         (["--target", "sold", "--resume"], "resume: it is for a text"),
         (["--target", "none"], "has no column 'none'"),
-        (["--target", "busy", "--sequence", "shop", "--horizon", 3], "horizon: only a forecast foretells values"),
+        (["--target", "busy", "--sequence", "shop", "--horizon", 3], "horizon: only a forecast predicts values"),
         (["--target", "sold", "--encoder", "gru", "--position", "alibi"], "position: 'alibi' needs the attention encoder"),
         (["--target", "sold", "--encoder", "oracle"], "encoder"),
         (["--target", "sold", "--width", 7, "--heads", 2], "width: "),

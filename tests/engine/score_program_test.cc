@@ -156,8 +156,9 @@ TEST(Expressions, RefuseKindsWhereTheyStand) {
   EXPECT_EQ(WordsOf([&] { Dot({Captured::Whole(0), {Query()}}, {table, {Key()}}); }), "program: dot: expected tables of reals");
   EXPECT_EQ(WordsOf([&] { Score() + (int64_t{1} << 60); }),
             "program: expected whole numbers within 2^53, got 1152921504606846976");
-  EXPECT_EQ(WordsOf([&] { ScoreProgram(Query() < Key()); }), "score: expected a program whose result is a number, got a truth");
-  EXPECT_EQ(WordsOf([&] { MaskProgram(Query() - Key()); }), "mask: expected a program whose result is a truth, got a number");
+  EXPECT_EQ(WordsOf([&] { ScoreProgram(Query() < Key()); }),
+            "score: expected a program whose result is a number, got a boolean");
+  EXPECT_EQ(WordsOf([&] { MaskProgram(Query() - Key()); }), "mask: expected a program whose result is a boolean, got a number");
   EXPECT_EQ(WordsOf([&] { MaskProgram(Score() > 0); }), "mask: expected a program that does not depend on the score");
 }
 

@@ -295,7 +295,7 @@ TEST_F(Validation, ChecksTheBackwardPassToo) {
         heed::Backward(attention, p.Queries(p.q), p.Keys(p.k), p.Values(p.v), p.Outputs(p.out), p.Lse(), p.Outputs(p.d_out),
                        p.Queries(p.d_q), p.Keys(p.d_k), p.Values(p.d_v), d_biases, p.workspace, serial_);
       },
-      {"d_content_queries", "nothing it could be the gradient of"});
+      {"d_content_queries", "expected none, because the array"});
 }
 
 TEST_F(Validation, RefusesSizesThatOverflow) {

@@ -169,7 +169,7 @@ TEST_F(PastForecastsTest, ATargetOfItsOwn) {
 }
 
 TEST_F(PastForecastsTest, SettingsThatAreNoMethodsAreRefused) {
-  EXPECT_TRUE(Holds(Refusal("season", {{"season", 0}}), "config.json: 'season' of the method is not what its kind needs"));
+  EXPECT_TRUE(Holds(Refusal("season", {{"season", 0}}), "config.json: 'season' does not fit this kind of method"));
   EXPECT_TRUE(Holds(Refusal("season", Json::object()), "'season' is missing"));
   Json rates = Holt(2, false);
   rates["damping"] = 1.5;

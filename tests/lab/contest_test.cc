@@ -171,7 +171,7 @@ TEST(ContestTest, WhoCannotWinStopsAndWhoIsBehindIsTold) {
   EXPECT_LT(taken.may_lose, 1e-3);
   EXPECT_TRUE(taken.as_good.empty());
   EXPECT_TRUE(Holds(StandingFinding(result, result.verdict),
-                    "Stopped, for it could not win any more: the LSTM after 400 of 1600 "
+                    "Stopped, because it could not win any more: the LSTM after 400 of 1600 "
                     "steps"))
       << StandingFinding(result, result.verdict);
 }
@@ -201,18 +201,19 @@ TEST(OutlookTest, TellsHowFarTheSameLawMissedTheEnds) {
   EXPECT_NEAR(outlook.expected[1].loss, at(1.01, 8 * 1600), 1e-12);
   EXPECT_NEAR(outlook.missed, 0, 1e-12);
   const std::string told = OutlookFinding(result, 8, "2 minutes");
-  EXPECT_TRUE(told.starts_with("Given 2 minutes, 8 times what ran here, take the GRU: its curve foretells ")) << told;
+  EXPECT_TRUE(told.starts_with("Given 2 minutes, 8 times as long as here, take the GRU: its curve predicts ")) << told;
   EXPECT_TRUE(
-      Holds(told, "From the first 12.5 % of these trainings the same law foretold their ends with an error of at most "))
+      Holds(told, "From the first 12.5 % of these trainings the same law predicted their ends with an error of at most "))
       << told;
-  EXPECT_TRUE(told.ends_with(". No other comes within that error of it. Not foretold, for they stopped early: the LSTM."))
+  EXPECT_TRUE(
+      told.ends_with(". No other model comes within that error. No prediction for models that stopped early: the LSTM."))
       << told;
   // What an eighth of its curve does not show: the loss rises by 0.01 a step from the 400th on, 4 until the 800th.
   sample.harmed_after = {{"gru", 400}};
   const ContestResult harmed = Hold("test", sample.Of(), Options(), nullptr);
   EXPECT_NEAR(OutlookOf(harmed, 8).missed, 4, 1e-9);
   EXPECT_EQ(OutlookOf(harmed, 8).Near().size(), 2U);
-  EXPECT_TRUE(Holds(OutlookFinding(harmed, 8, "2 minutes"), " may be as good: within that error of it."))
+  EXPECT_TRUE(Holds(OutlookFinding(harmed, 8, "2 minutes"), " may be as good, within that error."))
       << OutlookFinding(harmed, 8, "");
   Outlook apart{8, {{2, 1.0, 0.1}, {0, 1.5, 0.1}}, 0.25};
   EXPECT_EQ(apart.Near(), (std::vector<std::size_t>{2}));
@@ -228,7 +229,7 @@ TEST(ContestTest, TheBestStateCounts) {
   EXPECT_EQ(convolution.best_steps, 400);
   EXPECT_EQ(convolution.Gain(), 0);
   EXPECT_NEAR(result.at_time.Over(convolution.model, result.at_time.ColumnOf("loss")).mean, 1.01 + 2.0 / 20, 1e-3);
-  EXPECT_TRUE(Holds(GainFinding(result), "More training harms the convolution (at its best after 400 of "))
+  EXPECT_TRUE(Holds(GainFinding(result), "More training is harmful for the convolution (at its best after 400 of "))
       << GainFinding(result);
 }
 

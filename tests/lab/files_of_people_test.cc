@@ -146,9 +146,9 @@ TEST(FilesOfPeopleTest, GapsTakeTheLastValueAndAMark) {
   EXPECT_TRUE(Alike(data.sequences[0].features, {NAN, 5, 1, 1, 0, 0, 2, 5, 2, 0, 1, 0, 2, 6, 2, 1, 0, 1}));
   EXPECT_TRUE(Alike(data.sequences[1].features, {NAN, 7, 4, 1, 0, 0, 3, 8, 5, 0, 0, 0})) << "no value of another sequence";
   EXPECT_EQ(data.sequences[0].targets, (std::vector<double>{1, 2, 2}));
-  EXPECT_TRUE(Holds(Joined(data.notes), "'x' lacks 3 of 5 values: the last one before stands for each")) << Joined(data.notes);
+  EXPECT_TRUE(Holds(Joined(data.notes), "'x' lacks 3 of 5 values: the last value before fills each gap")) << Joined(data.notes);
   EXPECT_TRUE(Holds(Joined(data.notes), "'y' lacks 1 of 5")) << Joined(data.notes);
-  EXPECT_TRUE(Holds(Joined(data.notes), "No window is scored by a value that is missing"));
+  EXPECT_TRUE(Holds(Joined(data.notes), "No window is scored by a missing value"));
 }
 
 TEST(FilesOfPeopleTest, WhatIsForetoldOfGapsIsNotScored) {

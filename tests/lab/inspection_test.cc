@@ -219,7 +219,7 @@ TEST(Inspect, ShowsTheStepsThatAModelReadsOfASequence) {
   ExpectRefused("only-sequence: made.csv has no sequence s9", [&] { ReadingOf(model, data, "s9"); });
   KeptModel rule;
   rule.name = "ridge regression";
-  ExpectRefused("it is ridge regression, which attends to nothing", [&] { ReadingOf(rule, data, ""); });
+  ExpectRefused("it is ridge regression, which has no attention", [&] { ReadingOf(rule, data, ""); });
 }
 
 TEST(InspectionPage, HostileTextStaysText) {

@@ -114,7 +114,7 @@ TEST(SeriesDataTest, TheTargetDecidesTheGoal) {
 
 TEST(SeriesDataTest, TextAmongNumbersIsAskedAbout) {
   for (const char* contents : {"x,y\n1,NA\n2,2.5\n3,1\n", "x,y\n1,1\n2,NA\n", "x,y\n1,1.5\n2,1\n3,nan\n"}) {
-    EXPECT_TRUE(Holds(CsvError(contents), "stands for a missing value; fill it in, leave the row out, or give --goal forecast"))
+    EXPECT_TRUE(Holds(CsvError(contents), "stands for a missing value; fill it in, remove the row, or give --goal forecast"))
         << contents;
   }
   EXPECT_TRUE(
@@ -148,7 +148,7 @@ TEST(SeriesDataTest, ErrorsNameWhatIsWrongAndWhere) {
   EXPECT_TRUE(Holds(CsvError("x,y\n1,2.5\n2,\n"), "row 3, column 'y': the value is missing"));
   EXPECT_TRUE(Holds(CsvError("x,y\n1,a\n2,\n"), "row 3, column 'y': the value is missing"));
   EXPECT_TRUE(Holds(CsvError("x,z\n1,2\n"), "no column 'y'; it has x, z"));
-  EXPECT_TRUE(Holds(CsvError("x,y\n1,a\n2,a\n"), "one class only"));
+  EXPECT_TRUE(Holds(CsvError("x,y\n1,a\n2,a\n"), "only one class"));
   EXPECT_TRUE(Holds(CsvError("y\n1.5\n"), "no column beside"));
   EXPECT_TRUE(Holds(CsvError("t,x,y\n1,2,2.5\n1,3,2.5\n", Columns("y", "", "t")), "row 3, column 't': times"));
   const std::string dates = "t,x,y\n2024-03-01,2,2.5\n2024-03-01T01:00,3,2.5\n";

@@ -300,13 +300,11 @@ TEST(StreamTest, GapsAndNewTextsAreTold) {
     const auto stream = CsvStream(model, folder.path() / "new.csv", later, block);
     ExpectAlike(InParts(model, *stream, parts), empty);
     EXPECT_EQ(parts > 1, block < 1000);
-    EXPECT_EQ(
-        stream->Notes(),
-        (std::vector<std::string>{
-            "'word' lacks 1 of 60 values, the first in row 14: each is none of the categories.",
-            "'x' lacks 2 of 60 values, the first in row 9: the last one before stands for each.",
-            "'word' holds texts that the model has not met in 2 of 60 rows, the first in row 13: odd. Each is taken for a "
-            "missing value, which is none of the categories."}));
+    EXPECT_EQ(stream->Notes(), (std::vector<std::string>{
+                                   "'word' lacks 1 of 60 values, the first in row 14: each counts as none of the categories.",
+                                   "'x' lacks 2 of 60 values, the first in row 9: the last value before fills each gap.",
+                                   "'word' holds texts that the model has not met in 2 of 60 rows, the first in row 13: odd. "
+                                   "Each counts as a missing value, which is none of the categories."}));
   }
   later.new_categories = "ignore";
   EXPECT_TRUE(
@@ -342,8 +340,8 @@ TEST(StreamTest, GapsOfAnArrayAreThoseOfAFile) {
   }
   EXPECT_EQ(of_array->sequences[0].features[5 * 3 + 2], 1) << "a mark";
   EXPECT_EQ(array->Notes(),
-            std::vector<std::string>{"'z' lacks 4 of 24 values, the first in sequence 0, step 5: the last one before "
-                                     "stands for each."});
+            std::vector<std::string>{
+                "'z' lacks 4 of 24 values, the first in sequence 0, step 5: the last value before fills each gap."});
   model.form.marks = {}, model.form.sequence.clear();
   const auto without = NpyStream(model, folder.path() / "x.npy");
   EXPECT_TRUE(Holds(WhatOf<FileError>([&] { without->Next(); }), "x.npy: sequence 0, step 5, 'z': the value is missing"));
@@ -358,10 +356,8 @@ TEST(StreamTest, ArraysMayLackValues) {
   EXPECT_EQ(data.sequences[1].features, (std::vector<double>{5, 0, 5, 1, 5, 1, 8, 0}));
   EXPECT_EQ(data.sequences[1].targets, (std::vector<double>{5, 5, 5, 8}));
   EXPECT_TRUE(std::isnan(data.sequences[0].targets[0]));
-  EXPECT_EQ(data.notes,
-            std::vector<std::string>{
-                "'feature 0' lacks 3 of 12 values: the last one before stands for each, and a further number tells a "
-                "model where. No window is scored by a value that is missing."});
+  EXPECT_EQ(data.notes, std::vector<std::string>{"'feature 0' lacks 3 of 12 values: the last value before fills each gap, and "
+                                                 "one more feature marks it. No window is scored by a missing value."});
   WriteFile(nothing, FormatNpy(2, 2, std::vector<double>(4, NAN)));
   EXPECT_TRUE(Holds(WhatOf<Error>([&] { ReadSeriesNpy(nothing, {}, "forecast"); }), "'feature 0' holds no value"));
   EXPECT_TRUE(Holds(WhatOf<Error>([&] { ReadSeriesNpy(X, X, "regression"); }), "X.npy: the value at [0, 0] is not finite"));

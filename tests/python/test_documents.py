@@ -105,6 +105,23 @@ def test_the_reference_names_every_header_and_every_public_name():
         assert members.split(", ") == module.__all__
 
 
+def test_a_site_lists_its_versions(tmp_path):
+    """Newest first by number; a folder without pages or of another name is none. Without a version nothing is written."""
+    command = [sys.executable, ROOT / "docs/reference/versions.py", tmp_path]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert result.returncode == 1 and "expected a folder named after a version" in result.stderr and not [*tmp_path.iterdir()]
+    for name in ("0.9.1", "0.10.0", "0.2", "_static"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "index.html").touch()
+    (tmp_path / "0.11.0").mkdir()
+    subprocess.run(command, check=True)
+    page = (tmp_path / "index.html").read_text(encoding="utf-8")
+    assert re.findall(r'<a href="([^"]+)">([^<]+)</a>(, the newest)?', page) == [
+        ("0.10.0/index.html", "0.10.0", ", the newest"), ("0.9.1/index.html", "0.9.1", ""), ("0.2/index.html", "0.2", "")
+    ]
+    assert {path.name for path in tmp_path.iterdir()} == {"index.html", "0.9.1", "0.10.0", "0.2", "_static", "0.11.0"}
+
+
 @pytest.mark.parametrize("header", HEADERS)
 def test_the_reference_changes_comments_alone(header):
     text = HEADERS[header].read_text(encoding="utf-8")

@@ -128,7 +128,7 @@ def test_wrong_calls():
         heed.flex_attention(query[:, :, 1:], key, value, block_mask=block_mask)
     with pytest.raises(ValueError, match="^key: 2 heads where query has 4; grouped heads need enable_gqa=True"):
         heed.flex_attention(query, key[:, :2], value[:, :2])
-    with pytest.raises(ValueError, match="^mask: expected a function that returns a truth for each pair, got a number"):
+    with pytest.raises(ValueError, match="^mask: expected a function that returns a boolean for each pair, got a number"):
         heed.mask(lambda b, h, q, k: q - k)
     with pytest.raises(TypeError, match="^score: expected what heed.score returns, got function"):
         heed.attention(query, key, value, score=lambda s, b, h, q, k: s)

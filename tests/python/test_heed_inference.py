@@ -142,7 +142,7 @@ def test_texts_and_gaps_stand_in_lists(tmp_path):
     assert len(model.predict([[[None, " right "], [2.0, 0], [math.nan, None], [3, ""]]]).classes) == 1
     with pytest.raises(ValueError, match=r"^data: row 0, step 1, 'hand': 'both' is no category of the model, which knows left, right; .*'as-"):
         model.predict([[[1.0, "left"], [1.0, "both"]]])
-    with pytest.warns(UserWarning, match="'both' is no category .*; it is taken for a missing value, .*, as are 1 more such texts") as warned:
+    with pytest.warns(UserWarning, match="'both' is no category .*; it counts as a missing value, .*, as are 1 more such texts") as warned:
         taken = model.predict([[[1.0, "left"], [1.0, "both"], [1.0, "none"]]], new_categories="as-missing")
     assert [warning.filename for warning in warned] == [__file__]
     assert taken == model.predict([[[1.0, "left"], [1.0, None], [1.0, "N/A"]]])
@@ -207,7 +207,7 @@ REFUSED = [
     ("network", [[[1, 2]]], {}, ValueError, "times: expected those of each step"),
     ("baseline", sold(), {"times": [[0]]}, ValueError, "times: expected none: the model reads none"),
     ("network", [[[1, 2], [1, 2]]], {"times": [[0]]}, ValueError, "times: expected those of each step, [1, 2], got [1, 1]"),
-    ("network", [[[1, 2], [1, 2]]], {"times": [[1, 1]]}, ValueError, "times: row 0, step 1: 1.000000 does not lie behind the step before"),
+    ("network", [[[1, 2], [1, 2]]], {"times": [[1, 1]]}, ValueError, "times: row 0, step 1: 1.000000 is not later than the step before"),
     ("network", [[[1, 2]]], {"times": 3}, TypeError, "times: expected a list or an array, got int"),
     ("network", [[[1, 2]]], {"times": [["noon"]]}, ValueError, "times: row 0, step 0: expected a number, got 'noon'"),
     ("network", [[[1, 2, 3]]], {"times": [[0]]}, ValueError, "data: row 0, step 0: the model reads 2 numbers, got 3"),

@@ -226,7 +226,7 @@ BAD = {
     "lengths": ({"x": [1, 2], "label": [0]}, "label", {}, ValueError, "columns of one length"),
     "empty": ({"x": [], "label": []}, "label", {}, ValueError, "1 row or more"),
     "no target": ({"x": [1, 2]}, None, {}, TypeError, "target: expected the name of a column, got NoneType"),
-    "labels beside a table": ({"x": [1, 2]}, [1, 2], {}, TypeError, "got list; one is foretold at a time"),
+    "labels beside a table": ({"x": [1, 2]}, [1, 2], {}, TypeError, "got list; a study predicts one at a time"),
     "names": ({1: [1, 2], "1": [3, 4]}, "1", {}, ValueError, "columns of different names"),
     "array of texts": (numpy.array([["a"]]), [1], {}, ValueError, "data: expected an array of numbers"),
     "extents": (numpy.zeros(3), [1, 2, 3], {}, ValueError, r"got float64 \[3\]"),

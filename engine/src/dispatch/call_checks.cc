@@ -120,7 +120,7 @@ template <class T>
 void CheckSchemeGradients(const Attention& attention, const BiasGradients<T>& gradients) {
   position::ForEachSchemeGradient(attention, gradients, [](const char* name, const auto& gradient, const auto* table) {
     if (!gradient.present()) return;
-    if (!table) Refuse(name, "there is nothing it could be the gradient of");
+    if (!table) Refuse(name, "expected none, because the array that it belongs to is not given");
     CheckOutput(name, gradient, std::visit([](const auto& t) { return ExtentsOf(t).extent; }, *table),
                 "the shape of what it belongs to");
   });

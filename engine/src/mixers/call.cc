@@ -38,7 +38,7 @@ class Arrays {
   template <class T, int Rank>
   void Gradient(const char* name, const View<T, Rank>& gradient, const View<const T, Rank>& of) {
     if (IsAbsent(gradient)) return;
-    if (IsAbsent(of)) Refuse(name, "there is nothing it could be the gradient of");
+    if (IsAbsent(of)) Refuse(name, "expected none, because the array that it belongs to is not given");
     Write(name, gradient, of.extent, (std::string("the shape of ") + (name + 2)).c_str());
   }
   void CheckApart() const { regions_.CheckApart(); }

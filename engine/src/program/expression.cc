@@ -108,13 +108,13 @@ Code Chained(const Code& first, const Code& second) {
 
 std::shared_ptr<const Code> CheckedScore(Code code) {
   if (code[code.result()].kind == Kind::kTruth)
-    core::Refuse("score", "expected a program whose result is a number, got a truth");
+    core::Refuse("score", "expected a program whose result is a number, got a boolean");
   return std::make_shared<const Code>(std::move(code));
 }
 
 std::shared_ptr<const Code> CheckedMask(Code code) {
   if (code[code.result()].kind != Kind::kTruth)
-    core::Refuse("mask", "expected a program whose result is a truth, got a number");
+    core::Refuse("mask", "expected a program whose result is a boolean, got a number");
   for (int index = 0; index < code.size(); ++index)
     if (code[index].operation == kScore) core::Refuse("mask", "expected a program that does not depend on the score");
   return std::make_shared<const Code>(std::move(code));

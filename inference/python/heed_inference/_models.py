@@ -131,7 +131,7 @@ class TableModel(_Model):
         steps = of_lists("data", data, len(self.columns), lambda value, column, where: self._number(value, column, where, new))
         if new:
             further = f", as are {len(new) - 1} more such texts" if len(new) > 1 else ""
-            warnings.warn(f"{new[0]}; it is taken for a missing value, which is none of the categories{further}", stacklevel=3)
+            warnings.warn(f"{new[0]}; it counts as a missing value, which is none of the categories{further}", stacklevel=3)
         return steps
 
     def _number(self, value: Any, column: int, where: str, new: list[str] | None) -> float:
@@ -146,7 +146,7 @@ class TableModel(_Model):
             return math.nan
         told = f"{where}, {shown(name)}: {shown(value)} is no category of the model, which knows {', '.join(known[:20])}"
         if new is None:
-            raise ValueError(f"{told}; write one of them, or give new_categories='as-missing', which takes it for a missing value")
+            raise ValueError(f"{told}; write one of them, or give new_categories='as-missing', which counts it as a missing value")
         new.append(told)
         return math.nan
 

@@ -20,7 +20,7 @@ class SimpleMethod final : public WindowAnswerer {
     shares_ = config.Numbers(settings, "shares");
     const bool fine = std::ssize(shares_) == form.outputs() &&
                       std::ranges::all_of(shares_, [](double share) { return share > 0 && share < 1; });
-    if (!fine) config.Fail("'shares' of the method is not what its kind needs");
+    if (!fine) config.Fail("'shares' does not fit this kind of method");
   }
   void AnswerBatch(const SeriesBatch&, View<double, 2> out, ModelWorkspace&, Executor&) const override {
     for (int64_t i = 0; i < out.extent[0]; ++i) {
@@ -40,8 +40,7 @@ class RowMethod : public WindowAnswerer {
                config.Flag(settings, "summaries") ? RowOf::kSummary : RowOf::kSteps, config.Flag(settings, "lengths_differ")),
         each_step_(form.each_step && !form.Forecasts()),
         least_steps_(form.Forecasts() ? form.context : 1) {
-    if (form.each_step && config.Flag(settings, "summaries"))
-      config.Fail("'summaries' of the method is not what its kind needs");
+    if (form.each_step && config.Flag(settings, "summaries")) config.Fail("'summaries' does not fit this kind of method");
   }
   int64_t LeastSteps() const final { return least_steps_; }
   void AnswerBatch(const SeriesBatch& batch, View<double, 2> out, ModelWorkspace& workspace, Executor&) const final {

@@ -16,7 +16,7 @@ constexpr int64_t kMostOfCurve = 1 << 14;  // steps of a sequence that a curve i
 constexpr int64_t kMostPairs = 1 << 24;    // of values and horizons that the shares are fitted to
 
 void RequireField(bool holds, const char* name) {
-  if (!holds) throw InvalidArgument(std::string("'") + name + "' of the method is not what its kind needs");
+  if (!holds) throw InvalidArgument(std::string("'") + name + "' does not fit this kind of method");
 }
 
 double MeanOf(std::span<const double> values) {

@@ -36,9 +36,9 @@ void CheckTimes(const SeriesForm& form, const View<const double, 2>& times, int6
     if (i == 0) continue;
     const double since = (time - times(row, i - 1)) / form.typical_step;
     const double whole = (time - times(row, std::max<int64_t>(0, i - form.steps() + 1))) / form.typical_step;
-    if (!(since > 0)) RefusePlace("times", row, i, time, "does not lie behind the step before");
+    if (!(since > 0)) RefusePlace("times", row, i, time, "is not later than the step before");
     if (!std::isfinite(since) || whole > kMostStepsApart)
-      RefusePlace("times", row, i, time, "lies more than 2^53 typical steps behind those that are read with it");
+      RefusePlace("times", row, i, time, "is more than 2^53 typical steps later than the steps that are read with it");
   }
 }
 

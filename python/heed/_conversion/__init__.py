@@ -170,15 +170,16 @@ def convert(model: torch.nn.Module, *, back: bool = False) -> Conversion:
             optimisers that hold its parameters stay, isinstance too; copies and pickles of it are converted as it is
     back    takes back what convert did to it
 
-    Converted are torch.nn.MultiheadAttention, TransformerEncoderLayer and TransformerDecoderLayer, in evaluation too (PyTorch's
-    fast path is not taken), and subclasses with their forward; models of transformers, by attn_implementation="heed"; windows of timm's
-    Swin and Swin V2; x_transformers' Attend with softmax; enformer_pytorch's attention; and any module whose class calls scaled_dot_product_attention, by
-    whatever name, as whisper's and timm's other attention (with fused_attn switched on). What heed.nn.MultiheadAttention and its layers say
-    of differences holds: results agree within rounding, dropout drops other weights, and rows without any key give 0.
-    timm's -100 in masks of shifted windows hides. x_transformers' Intermediates hold no scores.
+    It converts torch.nn.MultiheadAttention, TransformerEncoderLayer and TransformerDecoderLayer, in evaluation too (in place of
+    PyTorch's fast path), and subclasses with their forward; models of transformers, by attn_implementation="heed"; windows of
+    timm's Swin and Swin V2; x_transformers' Attend with softmax; enformer_pytorch's attention; and any module whose class calls
+    scaled_dot_product_attention under any name, such as whisper's and timm's other attention (with fused_attn switched on). The
+    differences are those of heed.nn.MultiheadAttention and its layers: results agree within rounding, dropout drops other
+    weights, and rows without any key give 0. timm's -100 in masks of shifted windows hides. x_transformers' Intermediates hold
+    no scores.
 
-    Returns a Conversion: what was changed, and what looks like attention and was left, with the reason. Layers with the name of
-    attention that compute it by matrix products of their own are among the latter. Converting again changes nothing.
+    Returns a Conversion: the modules that changed, and the modules that look like attention and were left, with the reason. It
+    leaves layers named attention that multiply matrices themselves. Converting again changes nothing.
 
     Raises TypeError for what is no module.
     """

@@ -26,9 +26,8 @@ def export_onnx(
                    the module loops stay what they are (docs/encoders.md says which)
     opset_version  of the file; from 23 on there is an operator Attention
 
-    The module is exported as it is in evaluation mode. ImportError where the package onnxscript is not there,
-    NotImplementedError, naming it, for an option of attention that has no counterpart in ONNX, and what torch.export and
-    torch.onnx.export raise.
+    The module is exported in evaluation mode. ImportError without the package onnxscript, NotImplementedError that names an
+    option of attention without a counterpart in ONNX, and what torch.export and torch.onnx.export raise.
     """
     from ._formula import FORMULAS
 

@@ -53,19 +53,19 @@ class MaskProgram(Program):
 def score(function: Callable[..., Any], *, positions: bool = False) -> ScoreProgram:
     """Prepares function(score, batch, head, q_idx, kv_idx) -> score for heed.attention(..., score=...).
 
-    The function is called once, with tensors of one number each: float for the score, int64 for the indices, which count within
-    the own sequence. With positions=True two more follow, float64: the positions of the query and of the key. It may read
-    tensors that it captures at whole numbers, t[head, kv_idx], multiply and sum rows of them, (a[q_idx] * b[kv_idx]).sum(), and
-    compute anything from captured tensors alone, t.exp()[head]; floating ones receive gradients. torch.where chooses; -inf
-    gives the weight 0. float32 and float64 are both the type of attention, float32 or, for float64 inputs, float64; others round
-    and wrap as PyTorch's do.
+    heed calls the function once, with tensors of one number each: float for the score, int64 for the indices, which count
+    within the sequence. With positions=True two more follow, float64: the positions of the query and of the key. The function
+    may read captured tensors at whole numbers, t[head, kv_idx], multiply and sum their rows, (a[q_idx] * b[kv_idx]).sum(), and
+    compute anything from captured tensors by themselves, t.exp()[head]; floating ones receive gradients. Choose with
+    torch.where; -inf gives the weight 0. float32 and float64 both mean the type of attention: float64 for float64 inputs, else
+    float32. Other types round and wrap as PyTorch's do.
 
-    A program is for as long as what the function uses stays: numbers, and which tensors, are those of the time when it was
-    prepared. A Parameter whose values change is seen, not another one in its place, as load_state_dict(assign=True) and
-    torch.func.functional_call put it. heed.flex_attention takes functions, and notices.
+    A program keeps the numbers and the tensors of the time when it was prepared. It sees new values of a Parameter, but not
+    another Parameter in its place, as after load_state_dict(assign=True) and in torch.func.functional_call: prepare it again.
+    heed.flex_attention takes functions and notices such changes.
 
-    Raises NotImplementedError, naming it, for an operation that has no counterpart inside of the kernel, and for what is not the
-    same for every call: `if` and `.item()` on a tensor, random numbers, writing to tensors, torch.no_grad.
+    Raises NotImplementedError that names the operation when it has no counterpart inside of the kernel, or is not the same for
+    every call: `if` and `.item()` on a tensor, random numbers, writing to tensors, torch.no_grad.
     """
     return ScoreProgram(trace("score", function, ("score", *_PAIR, *(_POSITIONS if positions else ())), truth=False))
 
@@ -73,8 +73,8 @@ def score(function: Callable[..., Any], *, positions: bool = False) -> ScoreProg
 def mask(function: Callable[..., Any], *, positions: bool = False) -> MaskProgram:
     """Prepares function(batch, head, q_idx, kv_idx) -> bool for heed.attention(..., mask=...): True where a query may look.
 
-    As heed.score, without the score. Whole tiles are judged by interval arithmetic over the function, so what is hidden costs
-    nothing and no mask is built.
+    As heed.score, without the score. heed judges whole tiles by interval arithmetic over the function: hidden tiles cost
+    nothing, and it builds no mask.
     """
     return MaskProgram(trace("mask", function, (*_PAIR, *(_POSITIONS if positions else ())), truth=True))
 

@@ -118,8 +118,7 @@ def trace(name: str, function: Callable[..., Any], leaves: Sequence[str], truth:
         graph = _graph(name, function, leaves, calls)
     except _Unknown as error:
         raise NotImplementedError(
-            f"{name}: the function asks for the value of a number (`if`, `int()`, `.item()`), which may be another for every "
-            "pair and call; torch.where chooses"
+            f"{name}: the function asks for the value of a number (`if`, `int()`, `.item()`), which may differ for every pair and call; choose with torch.where"
         ) from error
     except Refusal as error:
         raise NotImplementedError(f"{name}: {error}") from error
@@ -155,7 +154,7 @@ class _Reader:
         except Refusal as error:
             raise ValueError(f"{self.name}: expected a function that returns one number, got {error}") from error
         if truth and value.kind != "truth":
-            raise ValueError(f"{self.name}: expected a function that returns a truth for each pair, got a number")
+            raise ValueError(f"{self.name}: expected a function that returns a boolean for each pair, got a number")
         return self._finish(value if truth else self.translation.text.real(value))
 
     def _call(self, node: Node) -> None:

@@ -58,11 +58,11 @@ def attention(
 ) -> torch.Tensor | AttentionOutput:
     """heed.attention of a sequence whose parts lie on the ranks of a group of torch.distributed. Every rank calls it.
 
-    query [B, Hq, Nq_r, D], key [B, Hkv, Nk_r, D], value [B, Hkv, Nk_r, Dv]: this rank's tokens. Everything else is that of the
-    whole sequence, and the same on every rank: lengths, positions, masks and biases have the extents that they have in one
-    process, indices of programs and of dropout count its tokens. What is returned, and gradients of query, key and value, are
-    of this rank's tokens; gradients of tables, biases, schemes and whatever else all ranks share are those of the whole sequence,
-    on every rank: they need not be added up again. Results are those of one process within rounding.
+    query [B, Hq, Nq_r, D], key [B, Hkv, Nk_r, D], value [B, Hkv, Nk_r, Dv]: this rank's tokens. Give all else for the whole
+    sequence, the same on every rank: lengths, positions, masks and biases have the same extents as in one process, and indices
+    of programs and of dropout count tokens of the whole. Results, and gradients of query, key and value, are of this rank's
+    tokens. Every rank gets the gradients of tables, biases, schemes and all else that ranks share for the whole sequence: do
+    not add them up again. Results are those of one process within rounding.
 
     group    of the ranks that hold the parts; None: all. It sends CPU tensors, as Gloo does
     method   "ring": keys and values go to the ranks that need them, each step's while the last one's are computed, and states are
@@ -72,8 +72,8 @@ def attention(
              r holds parts r and 2R-1-r, which balances causal work (zigzag() puts tokens there)
     packed   cumulative lengths (query_offsets, key_offsets) of sequences that lie end to end; see attention_packed
 
-    options, return_lse and return_statistics are heed.attention's; without a seed, rank 0's is everybody's. Weights are not
-    returned. Every rank runs the backward pass too, or none.
+    options, return_lse and return_statistics are heed.attention's; without a seed all ranks take rank 0's. Weights are not
+    returned. Let all ranks run the backward pass, or none.
 
     Raises what heed.attention raises; ValueError, on every rank before anything is computed, where ranks were called with
     different arguments or versions; RuntimeError where another rank refused its arguments, where it died, or was later than the

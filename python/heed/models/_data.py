@@ -99,8 +99,7 @@ def _indices(form: Form, column: str, values: Any, new_categories: str) -> Float
         if text not in places and new_categories == "refuse":
             known = ", ".join(list(places)[:20])
             raise ValueError(
-                f"column {shown(column)}, row {row}: {shown(value)} is no category of the model, which knows {known}; write one of "
-                "them, or give new_categories='as-missing', which takes it for a missing value"
+                f"column {shown(column)}, row {row}: {shown(value)} is no category of the model, which knows {known}; write one of them, or give new_categories='as-missing', which counts it as a missing value"
             )
         indices[row] = places.get(text, math.inf)
         if text not in places:
@@ -108,7 +107,7 @@ def _indices(form: Form, column: str, values: Any, new_categories: str) -> Float
     if new:
         _tell(
             f"{shown(column)} holds texts that the model has not met in {int(numpy.isinf(indices).sum())} of {len(indices)} rows, the "
-            f"first in row {min(new.values())}: {', '.join(list(new)[:6])}{', ..' if len(new) > 6 else ''}. Each is taken for a missing "
+            f"first in row {min(new.values())}: {', '.join(list(new)[:6])}{', ..' if len(new) > 6 else ''}. Each counts as a missing "
             "value, which is none of the categories"
         )
     return indices
@@ -142,7 +141,7 @@ class _Gaps:
     def tell(self) -> None:
         """A warning for each column that has some."""
         for column, first in sorted(self._first.items()):
-            stands = "the last one before stands for each" if column < len(self._form.features) else "each is none of the categories"
+            stands = "the last value before fills each gap" if column < len(self._form.features) else "each counts as none of the categories"
             told = f"{shown(self._columns[column])} lacks {self._missing[column]} of {self._steps} values"
             _tell(f"{told}, the first in {first}: {stands}")
 
@@ -165,7 +164,7 @@ def _target_of(form: Form, name: str, numbers: Floats, given: Floats | None) -> 
         return given
     target = numbers[:, form.features.index(form.target)]
     if numpy.isnan(target).any():
-        raise ValueError(f"sequence {shown(name)} begins without a value of {shown(form.target)}; leave those rows out")
+        raise ValueError(f"sequence {shown(name)} begins without a value of {shown(form.target)}; remove those rows")
     return target
 
 
@@ -240,7 +239,7 @@ class _Table:
         groups: dict[str, list[int]] = {}
         for row, name in enumerate(numpy.asarray(self._data[column]).tolist()):
             if not name.strip() if isinstance(name, str) else is_missing(name):
-                raise ValueError(f"column {shown(column)}, row {row}: the value is missing; fill it in, or leave the row out")
+                raise ValueError(f"column {shown(column)}, row {row}: the value is missing; fill it in, or remove the row")
             groups.setdefault(_text(name), []).append(row)
         return groups
 

@@ -111,10 +111,10 @@ class CalendarModel(_ForecastModel):
         self._harmonics, self._step = settings.whole("harmonics", 1, 64), settings.number("step")
         self._line, self._logs = settings.switch("line"), settings.switch("logs")
         if self._step <= 0:
-            settings.refuse("'step' of the method is not what its kind needs")
+            settings.refuse("'step' does not fit this kind of method")
         self._periods = settings.texts("periods")
         if not 1 <= len(self._periods) <= 3 or not all(_PERIODS.get(name, 0) >= 2 * self._step for name in self._periods):
-            settings.refuse("'periods' of the method is not what its kind needs")
+            settings.refuse("'periods' does not fit this kind of method")
 
     def _fitted(self, sequences: Sequence[SequenceData]) -> Callable[[SequenceData], Floats]:
         longest = max(float(one.times[-1] - one.times[0]) for one in sequences)  # type: ignore[index]

@@ -100,7 +100,7 @@ describe(
     target_deviation="Of values.",
     target_scale="Unit of a network's answers; of a forecast they are what is added to the last value, in this unit.",
     typical_step="The median difference of times: their unit for a model.",
-    gaps="Features that may lack values: the last one before stands for it, and a mark tells a model where.",
+    gaps="Features that may lack values: the last value before fills each gap, and one more feature marks it.",
     category_columns="Columns of text: of each of `category_names` the column that may hold it.",
     category_names="Texts that a mark each tells a model of, those of a column one behind the other.",
     date_order="What comes first in dates as 01/02/2000: day or month; empty: such are no dates.",

@@ -26,7 +26,7 @@ class SimpleModel(MethodModel):
     def _read(self, settings: Settings) -> None:
         shares = settings.numbers("shares") if self.form.classifies else ()
         if len(shares) != len(self.form.classes) or not all(0 < share < 1 for share in shares):
-            settings.refuse("'shares' of the method is not what its kind needs")
+            settings.refuse("'shares' does not fit this kind of method")
         self._shares = shares
 
     def _answers(self, sequences: Sequence[SequenceData], windows: Sequence[Window]) -> Floats:
@@ -46,7 +46,7 @@ class _RowModel(MethodModel):
     def _read(self, settings: Settings) -> None:
         summaries = settings.switch("summaries")
         if summaries and self.form.each_step:
-            settings.refuse("'summaries' of the method is not what its kind needs")
+            settings.refuse("'summaries' does not fit this kind of method")
         self._rows = Rows(self.form, summaries, settings.switch("lengths_differ"))
 
     def _answers(self, sequences: Sequence[SequenceData], windows: Sequence[Window]) -> Floats:
@@ -89,7 +89,7 @@ class NeighboursModel(_RowModel):
         if self.form.classifies:
             y = self._require("y", torch.int64, [examples])
             if bool(((y < 0) | (y >= self.form.outputs)).any()):
-                settings.refuse("'y' of the method is not what its kind needs")
+                settings.refuse("'y' does not fit this kind of method")
         else:
             self._require("y", torch.float64, [examples, self.form.outputs])
         self._count = settings.whole("neighbours", 1, examples)

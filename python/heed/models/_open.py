@@ -24,9 +24,9 @@ def open_model(path: str | bytes | os.PathLike[Any]) -> TableModel | TextModel |
     TextModel, with the answers of `heed generate`, or a CountsModel where a study found that no network loses less than counts
     do. All are in evaluation mode, on the CPU; networks can be trained further.
 
-    RuntimeError that names the file and the field for what cannot be read, another format, settings that contradict each other
-    or the weights, and numbers that are not finite: all of it is checked before anything is allocated for it. Nothing is ever
-    unpickled.
+    RuntimeError that names the file and the field when it cannot be read, has another format, contradicts another setting or
+    the weights, or holds numbers that are not finite. heed checks all of this before it allocates memory for it, and never
+    unpickles.
     """
     folder = os.fsdecode(path)
     settings = Settings.of_file(os.path.join(folder, "config.json"))

@@ -93,8 +93,8 @@ class TableModel(torch.nn.Module):
         new_categories  a text of a frame that is no category of the model is an error with "refuse", and a missing value with
                         "as-missing"
 
-        UserWarning that tells of each column with missing values or new texts how many there are, where the first is, and what
-        stands for them. ValueError for columns that are missing, numbers that are not finite or cannot be computed with, times that do not
+        UserWarning for each column with missing values or new texts: how many there are, where the first is, and what fills
+        them. ValueError for missing columns, numbers that are not finite or cannot be computed with, times that do not
         increase, and sequences that are too short; TypeError for data of another kind.
         """
         sequences = sequences_of(self.form, data, lengths, times, new_categories)
