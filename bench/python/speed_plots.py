@@ -49,7 +49,7 @@ def parsed(option, shape, threads, both, ratio):
     if not found:
         return None
     kind = next((name for name in TYPES if re.search(rf"\b{name}\b", option)), "float32")
-    option = ", ".join(word for word in option.split(", ") if word not in TYPES) or "plain"
+    option = re.sub(rf"\b({'|'.join(TYPES)})\b", "", option).strip(", ") or "plain"
     heads = f"{found[1]}:{found[2] or found[1]}"
     return Row("plain" if option in PLAIN else option, heads, int(found[3]), int(found[4]), kind, int(threads), both, float(ratio))
 

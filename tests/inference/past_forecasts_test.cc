@@ -173,11 +173,11 @@ TEST_F(PastForecastsTest, SettingsThatAreNoMethodsAreRefused) {
   EXPECT_TRUE(Holds(Refusal("season", Json::object()), "'season' is missing"));
   Json rates = Holt(2, false);
   rates["damping"] = 1.5;
-  EXPECT_TRUE(Holds(Refusal("smoothing", rates), "'damping' of the method"));
-  EXPECT_TRUE(Holds(Refusal("calendar", Week(65, false)), "'harmonics' of the method"));
+  EXPECT_TRUE(Holds(Refusal("smoothing", rates), "'damping' does not fit"));
+  EXPECT_TRUE(Holds(Refusal("calendar", Week(65, false)), "'harmonics' does not fit"));
   Json moon = Week(2, false);
   moon["periods"] = {"moon"};
-  EXPECT_TRUE(Holds(Refusal("calendar", moon), "'periods' of the method"));
+  EXPECT_TRUE(Holds(Refusal("calendar", moon), "'periods' does not fit"));
   EXPECT_TRUE(Holds(Refusal("oracle", Json::object()), "expected simple, linear, neighbours, season, smoothing or calendar"));
   config_["form"]["has_dates"] = false;
   EXPECT_TRUE(Holds(Refusal("calendar", Week(2, false)), "'calendar' needs dates"));

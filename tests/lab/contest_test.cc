@@ -341,8 +341,8 @@ TEST(ContestTest, AnEdgeOfTheRatesIsTold) {
   const ContestResult result = Hold("test", sample.Of(), Options(), nullptr);
   const std::string text = RateFinding(result);
   EXPECT_TRUE(Holds(text, "0.01 for the GRU")) << text;
-  EXPECT_TRUE(Holds(text, "For the LSTM a smaller one")) << text;
-  EXPECT_TRUE(Holds(text, "For the convolution a larger one")) << text;
+  EXPECT_TRUE(Holds(text, "For the LSTM a smaller rate")) << text;
+  EXPECT_TRUE(Holds(text, "For the convolution a larger rate")) << text;
 }
 
 // Stopped before each of its trainings in turn, and gone on with, it ends with the same bytes as one that nobody stopped.

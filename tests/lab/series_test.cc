@@ -65,7 +65,7 @@ TEST(CsvTableTest, EmptyLinesAreLeftOutAtTheEndAlone) {
 TEST(CsvTableTest, NamesRowAndColumnOfWhatIsWrong) {
   EXPECT_TRUE(Holds(WhatOf<Error>([] { CsvTable("t.csv", "a,b\n1,2\n3\n"); }), "t.csv: row 3: 1 cell where the header has 2"));
   EXPECT_TRUE(Holds(WhatOf<Error>([] { CsvTable("t.csv", "a,b\n1,2,3\n"); }), "row 2: 3 cells"));
-  EXPECT_TRUE(Holds(WhatOf<Error>([] { CsvTable("t.csv", "a,b\n1,\"2\n"); }), "row 2: a quote is opened"));
+  EXPECT_TRUE(Holds(WhatOf<Error>([] { CsvTable("t.csv", "a,b\n1,\"2\n"); }), "row 2: a quote is not closed"));
   EXPECT_TRUE(Holds(WhatOf<Error>([] { CsvTable("t.csv", "a,b\n\"1\"x,2\n"); }), "row 2: text follows"));
   EXPECT_TRUE(Holds(WhatOf<Error>([] { CsvTable("t.csv", "a,b\n\n1,2\n"); }), "row 2: the line is empty"));
   EXPECT_TRUE(Holds(WhatOf<Error>([] { CsvTable("t.csv", "a,a\n1,2\n"); }), "'a' is there twice"));

@@ -66,12 +66,18 @@ def test_calls_are_compared_with_those_that_differ_in_one_thing(plots, tmp_path)
 
 
 def test_the_bench_writes_what_is_read(plots, tmp_path):
-    command = [ROOT / "build/bin/heed", "bench", "--suite", "types", "--rounds", "1", "--seconds", "0.001", "--quiet", "--json"]
-    told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    (tmp_path / "bench.json").write_text(told, encoding="utf-8")
-    kinds = plots.over_types(plots.rows_of(tmp_path / "bench.json"))
-    assert list(kinds) == ["float32", "bfloat16", "float16", "float64"]
-    assert all(set(bars) == {"forward", "both passes"} for bars in kinds.values())
+    rows = []
+    for case in ("B1 H2:1 n64 d16 causal", "B1 H2:1 n64 d16 float64 causal", "B1 H2 n1:64 d16 pass=forward"):
+        command = [ROOT / "build/bin/heed", "bench", "--case", case, "--rounds", "1", "--quiet", "--json"]
+        rows += json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+    (tmp_path / "bench.json").write_text(json.dumps(rows), encoding="utf-8")
+    read = plots.rows_of(tmp_path / "bench.json")
+    assert [row[:-1] for row in read] == [
+        ("causal", "2:1", 64, 16, "float32", 1, True),
+        ("causal", "2:1", 64, 16, "float64", 1, True),
+        ("plain", "2:2", 64, 16, "float32", 1, False),
+    ]
+    assert plots.over_types(read).keys() == {"float32", "float64"}
 
 
 @pytest.mark.parametrize(("name", "text", "told"), [

@@ -139,7 +139,7 @@ def test_gaps_of_an_array_stay_in_the_array(tmp_path):
     result = heed.study(X, y, out=tmp_path / "report", **SMALL)
     assert result.best.form.gaps == ("feature 1",) and sorted(path.name for path in (tmp_path / "report").glob("*.npy")) == ["X.npy", "y.npy"]
     assert "lacks 1 of" in pathlib.Path(result.report).read_text(encoding="utf-8")
-    with pytest.warns(UserWarning, match="data: 'feature 1' lacks 1 of .* values, the first in row 3, step 2: the last one") as warned:
+    with pytest.warns(UserWarning, match="data: 'feature 1' lacks 1 of .* values, the first in row 3, step 2: the last value") as warned:
         told = result.predict(X)
     assert [warning.filename for warning in warned] == [__file__]
     shown = subprocess.run([_program.path(), "predict", str(tmp_path / "report/model"), str(tmp_path / "report/X.npy")],
