@@ -2,6 +2,7 @@
 #include <cmath>
 #include <iomanip>
 #include <iostream>
+#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,7 +14,9 @@
 #include "lab/report/json.h"
 #include "lab/report/progress.h"
 #include "lab/training/interrupt.h"
+#include "reference/bits_hash.h"
 #include "reference/cases.h"
+#include "reference/hashed_calls.h"
 #include "reference/random_cases.h"
 #include "reference/trial.h"
 
@@ -95,6 +98,47 @@ void Print(const std::vector<Verdict>& verdicts, bool json) {
             << reference::kErrorLimit<Float16> << ": eps of each element itself, plus what a float may be off by.\n";
 }
 
+// The hash of all calls of reference/hashed_calls.h on one target.
+std::string BitsOf(const std::string& target, lab::Progress& progress, int64_t& done) {
+  UseTarget(target);
+  reference::BitsHash all;
+  for (const reference::HashedCall& call : reference::HashedCalls()) {
+    if (lab::Interrupted()) throw lab::Interruption("interrupted");
+    all.Add(call.hash(ThreadPool::Default()));
+    progress.Update(++done, target);
+  }
+  std::ostringstream text;
+  text << std::hex << std::setw(16) << std::setfill('0') << all.value();
+  return text.str();
+}
+
+// One line where all targets agree, else one for each.
+int PrintBits(const Context& context) {
+  std::vector<std::string> targets = SupportedTargets();
+  std::erase_if(targets, [](const std::string& target) { return !reference::HasPortableBits(target); });
+  if (targets.empty()) throw Error("--hash: this processor has no fused multiply-adds, without which bits are its own");
+  const auto calls = static_cast<int64_t>(reference::HashedCalls().size());
+  lab::WatchForInterrupt();
+  lab::Progress progress("check", calls * static_cast<int64_t>(targets.size()), context.quiet);
+  int64_t done = 0;
+  std::vector<std::pair<std::string, std::string>> bits;
+  for (const std::string& target : targets) bits.emplace_back(target, BitsOf(target, progress, done));
+  UseTarget("");
+  const bool agree = std::all_of(bits.begin(), bits.end(), [&](const auto& of) { return of.second == bits[0].second; });
+  if (context.json) {
+    nlohmann::ordered_json report;
+    report["version"] = HEED_VERSION, report["calls"] = calls, report["agree"] = agree;
+    for (const auto& [target, hash] : bits) report["targets"][target] = hash;
+    std::cout << lab::JsonText(report) << "\n";
+  } else if (agree) {
+    std::cout << "heed " HEED_VERSION ", " << calls << " calls: " << bits[0].second << "\n";
+  } else {
+    for (const auto& [target, hash] : bits)
+      std::cout << "heed " HEED_VERSION ", " << calls << " calls on " << target << ": " << hash << "\n";
+  }
+  return agree ? 0 : 1;
+}
+
 void AddCheck(CLI::App& app, Run& run) {
   CLI::App* command =
       app.add_subcommand("check", "Compare the kernels with the double-precision reference, on every SIMD target of this CPU");
@@ -108,9 +152,12 @@ void AddCheck(CLI::App& app, Run& run) {
     return "no case is called \"" + text + "\"; expected a row of the table, \"random N\" or \"pair OPTION + OPTION N\"";
   };
   command->add_option("--case", *name, "Run one case, by the name in a failure")->check(known);
+  auto hash = std::make_shared<bool>(false);
+  command->add_flag("--hash", *hash, "Print one line about the bits of 560 calls, the same on every machine of a version");
   command->footer("Example:\n  heed check --cases 500\n  heed check --case \"pair window + dropout 3\" --seed 3");
-  command->callback([&run, random_cases, name] {
-    run = [random_cases, name](const Context& context) {
+  command->callback([&run, random_cases, name, hash] {
+    run = [random_cases, name, hash](const Context& context) {
+      if (*hash) return PrintBits(context);
       const std::vector<Verdict> verdicts = CheckAll(Choose(*random_cases, *name, context.seed), context);
       Print(verdicts, context.json);
       return std::any_of(verdicts.begin(), verdicts.end(), [](const Verdict& v) { return v.failed > 0; }) ? 1 : 0;

@@ -8,6 +8,7 @@
 #include "characters.h"
 #include "encoders/sequence_encoder.h"
 #include "heed/error.h"
+#include "heed/portable_math.h"
 #include "heed/safetensors.h"
 
 namespace heed {
@@ -191,7 +192,7 @@ std::vector<double> CharacterModel::Next(std::span<const int32_t> tokens, Execut
   const double largest = *std::ranges::max_element(logits);
   std::vector<double> probabilities;
   probabilities.reserve(logits.size());
-  for (const float logit : logits) probabilities.push_back(std::exp(logit - largest));
+  for (const float logit : logits) probabilities.push_back(portable::Exp(logit - largest));
   const double sum = std::accumulate(probabilities.begin(), probabilities.end(), 0.0);
   for (double& probability : probabilities) probability /= sum;
   return probabilities;

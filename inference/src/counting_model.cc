@@ -6,6 +6,7 @@
 #include "characters.h"
 #include "config_reader.h"
 #include "heed/error.h"
+#include "heed/portable_math.h"
 #include "kept_arrays.h"
 
 namespace heed {
@@ -72,7 +73,7 @@ std::vector<double> CountingModel::Next(std::span<const int32_t> tokens) const {
 std::vector<float> CountingModel::Logits(std::span<const int32_t> tokens) const {
   std::vector<float> logits;
   logits.reserve(characters_.size());
-  for (const double probability : Next(tokens)) logits.push_back(static_cast<float>(std::log(probability)));
+  for (const double probability : Next(tokens)) logits.push_back(static_cast<float>(portable::Log(probability)));
   return logits;
 }
 

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "heed/error.h"
+#include "heed/portable_math.h"
 #include "parameter.h"
 #include "shape_text.h"
 
@@ -137,9 +138,9 @@ void Embedding::Forward(View<const int32_t, 1> tokens, float scale, View<float, 
 
 float Activate(float x, Activation activation) {
   if (activation == Activation::kRelu) return x > 0.0f || std::isnan(x) ? x : 0.0f;
-  if (activation == Activation::kGelu) return 0.5f * x * (1.0f + std::erf(x * 0.70710678118654752f));
+  if (activation == Activation::kGelu) return 0.5f * x * (1.0f + portable::Erf(x * 0.70710678118654752f));
   constexpr float kSqrtTwoOverPi = 0.79788456080286536f;  // Hendrycks and Gimpel 2016, section 2
-  return 0.5f * x * (1.0f + std::tanh(kSqrtTwoOverPi * (x + 0.044715f * x * x * x)));
+  return 0.5f * x * (1.0f + portable::Tanh(kSqrtTwoOverPi * (x + 0.044715f * x * x * x)));
 }
 
 PositionWiseFFN::PositionWiseFFN(int64_t width, int64_t hiddens, Activation activation, int64_t input_width)

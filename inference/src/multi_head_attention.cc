@@ -6,7 +6,9 @@
 #include <utility>
 
 #include "attention_scheme.h"
+#include "batch_attention.h"
 #include "heed/error.h"
+#include "heed/portable_math.h"
 #include "heed/thread_workspace.h"
 #include "parameter.h"
 #include "shape_text.h"
@@ -78,7 +80,7 @@ Lengths Clamped(const Lengths& valid_lens, int64_t batch, int64_t queries, int64
   return clamped;
 }
 
-const double kMostLogScale = std::log(100.0);
+constexpr double kMostLogScale = 4.60517018598809136804;  // log(100)
 constexpr float kNormEps = 1e-6f;
 
 }  // namespace
@@ -148,7 +150,7 @@ void MultiHeadAttention::Normalise(const Tokens& tokens, bool queries) const {
   const auto [batch, count, steps, width] = heads.extent;
   for (int64_t h = 0; h < count; ++h) {
     const bool scaled = l2 && queries;
-    const float factor = scaled ? static_cast<float>(std::exp(std::min<double>(log_scale_[h], kMostLogScale))) : 1.0f;
+    const float factor = scaled ? static_cast<float>(portable::Exp(std::min<double>(log_scale_[h], kMostLogScale))) : 1.0f;
     for (int64_t row = 0; row < batch * steps; ++row) {
       float* const x = &heads(row / steps, h, row % steps, 0);
       double squares = 0;
@@ -250,7 +252,10 @@ void MultiHeadAttention::Forward(View<const float, 3> queries, View<const float,
     if (cache != nullptr) {
       cache->Attend(call, q, attended_heads, {}, ThreadWorkspace(), executor);
     } else {
-      heed::Forward(call, q, k, v, attended_heads, {}, ThreadWorkspace(), executor);
+      // Of self-attention a row's queries are as many as its keys.
+      const View<const int64_t, 2>& lens = call.key_lengths.values;
+      const bool own = queries.data == keys.data && n == m && lens.present() && lens.extent[1] == 1;
+      ForwardBatch(call, q, k, v, attended_heads, own ? lens.data : nullptr, executor);
     }
     W_o_.Forward(ByBatch(attended, batch, n), out, executor);
   } catch (...) {

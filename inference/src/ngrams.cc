@@ -1,4 +1,5 @@
 #include "heed/ngrams.h"
+#include "heed/portable_math.h"
 
 #include <algorithm>
 #include <cmath>
@@ -77,7 +78,7 @@ std::vector<double> NGrams::Losses(std::span<const int32_t> tokens, double disco
       // Near the start there is no longer context than all of it.
       if (n <= i + 1)
         probability = counts_.Probability(ContextOf(tokens.subspan(i - n + 1, n - 1)), tokens[i], discount, probability);
-      losses[static_cast<std::size_t>(n - 1)] -= std::log(probability) / static_cast<double>(count - 1);
+      losses[static_cast<std::size_t>(n - 1)] -= portable::Log(probability) / static_cast<double>(count - 1);
     }
   }
   return losses;

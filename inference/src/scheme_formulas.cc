@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "heed/error.h"
+#include "heed/portable_math.h"
 
 // Programs are written once and read the parameters as they are at each call.
 namespace heed {
@@ -35,7 +36,7 @@ int64_t DebertaBucket(int64_t offset, int64_t buckets, int64_t max_distance) {
   const int64_t half = buckets / 2, distance = std::abs(offset);
   if (buckets == 0 || distance <= half) return offset;
   const auto logarithm = [half](int64_t far) {  // of far / half
-    return std::log1p(static_cast<double>(far - half) / static_cast<double>(half));
+    return portable::Log1p(static_cast<double>(far - half) / static_cast<double>(half));
   };
   const double share = logarithm(distance) / logarithm(max_distance - 1);
   // An exact power is the last of its bucket, whatever the logarithms were rounded to.
@@ -68,7 +69,7 @@ ScoreProgram SandwichProgram(int64_t heads, int64_t head_dim) {
   const auto width = static_cast<double>(head_dim);
   Expression total = 0.0;
   for (int64_t t = 1; t <= head_dim / 2; ++t)
-    total = total + Cos(Offset() * std::pow(kFrequencyBase, -2.0 * static_cast<double>(t) / width));
+    total = total + Cos(Offset() * portable::Pow(kFrequencyBase, -2.0 * static_cast<double>(t) / width));
   return ScoreProgram(Score() + (total - width / 2) * heads / (8.0 * (Head() + 1)));
 }
 
@@ -99,7 +100,8 @@ ScoreProgram SinusoidalBiasProgram(int64_t frequencies) {
   const Captured cosine(0), sine(1);
   Expression total = Score();
   for (int64_t t = 0; t < frequencies; ++t) {
-    const Expression angle = Offset() * std::pow(kFrequencyBase, -static_cast<double>(t) / static_cast<double>(frequencies));
+    const Expression angle =
+        Offset() * portable::Pow(kFrequencyBase, -static_cast<double>(t) / static_cast<double>(frequencies));
     total = total + (cosine(Head(), t) * Cos(angle) + sine(Head(), t) * Sin(angle));
   }
   return ScoreProgram(total);
@@ -112,7 +114,7 @@ std::vector<double> XPosRates(int64_t head_dim, double scale_base, RotaryLayout 
   const int64_t pairs = head_dim / 2;
   std::vector<double> rates(static_cast<std::size_t>(2 * pairs));
   for (int64_t t = 0; t < pairs; ++t) {
-    const double zeta = (static_cast<double>(2 * t) + 0.4 * width) / (1.4 * width), rate = -std::log(zeta) / scale_base;
+    const double zeta = (static_cast<double>(2 * t) + 0.4 * width) / (1.4 * width), rate = -portable::Log(zeta) / scale_base;
     const bool half = layout == RotaryLayout::kHalf;
     rates[half ? t : 2 * t] = rates[half ? pairs + t : 2 * t + 1] = rate;
   }

@@ -195,6 +195,15 @@ def test_check_runs_one_case_by_name():
         assert {(row["cases"], row["failed"], row["worst_case"]) for row in json.loads(result.stdout)} == {(1, 0, name)}
 
 
+@pytest.mark.tail
+def test_check_prints_a_line_that_two_machines_compare():
+    report = json.loads(run("check", "--hash", "--json", "--quiet").stdout)
+    assert report["agree"] and report["calls"] > 500
+    (bits,) = set(report["targets"].values())
+    line = run("check", "--hash", "--quiet").stdout
+    assert line == f"heed {report['version']}, {report['calls']} calls: {bits}\n"
+
+
 @pytest.mark.long
 def test_check_passes_on_every_target_and_type():
     information = json.loads(run("info", "--json").stdout)

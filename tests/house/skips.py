@@ -83,6 +83,10 @@ REASONS = {
     r"needs 10 GiB": lambda: _memory() < 11,
     r"only root may give files away|needs root, to become somebody else": lambda: os.geteuid() != 0,
     r"/proc/self/clear_refs cannot be written": lambda: not os.access("/proc/self/clear_refs", os.W_OK),
+    r"aarch64-linux-gnu-g\+\+ or qemu-aarch64-static is": lambda: not (
+        shutil.which("aarch64-linux-gnu-g++") and (shutil.which("qemu-aarch64-static") or shutil.which("qemu-aarch64"))
+    ),
+    r"this processor has no fused multiply-adds": lambda: "fma" not in open("/proc/cpuinfo").read(),
     r"aarch64-linux-gnu-g\+\+ or Highway's headers are not installed": without_program("aarch64-linux-gnu-g++"),
 }
 

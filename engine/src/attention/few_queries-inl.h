@@ -20,6 +20,7 @@
 #include "hwy/highway.h"
 #include "simd/ahead.h"
 #include "simd/capabilities-inl.h"
+#include "simd/lane_sums-inl.h"
 #include "simd/tile-inl.h"
 #include "simd/tuning.h"
 
@@ -68,16 +69,15 @@ class RowReader {
 };
 
 // The elements of a row behind its last whole vector, as one more vector whose other lanes are 0. Nothing outside the row is
-// read: where loads take no mask of 16-bit elements, the vector is the row's last one, of which elements count that no other
-// vector holds.
+// read: where loads take no mask of 16-bit elements, the row's last whole vector is turned to where they begin.
 template <class D>
 class RowTail {
  public:
-  RowTail(D d, int64_t width) : left_(width % Lanes(d)) {
-    overlaps_ = !HEED_SIMD_AVX512 && width > Lanes(d);
-    at_ = overlaps_ ? width - Lanes(d) : width - left_;
-    own_ = overlaps_ ? hn::Not(hn::FirstN(d, static_cast<std::size_t>(Lanes(d) - left_)))
-                     : hn::FirstN(d, static_cast<std::size_t>(left_));
+  RowTail(D d, int64_t width) : left_(width % Lanes(d)), at_(width - left_), last_(width - Lanes(d)) {
+    turns_ = !HEED_SIMD_AVX512 && last_ > 0;
+    own_ = hn::FirstN(d, static_cast<std::size_t>(left_));
+    for (int64_t lane = 0; turns_ && lane < Lanes(d); ++lane)
+      turned_[lane] = static_cast<Index>(std::min(lane + Lanes(d) - left_, Lanes(d) - 1));
   }
 
   bool empty() const { return left_ == 0; }
@@ -86,7 +86,8 @@ class RowTail {
   template <class T, core::Element kElement>
   HWY_INLINE hn::Vec<D> Load(D d, const RowReader<T, kElement>& /*reader*/, const std::byte* row) const {
     using Reader = RowReader<T, kElement>;
-    if (overlaps_) return hn::IfThenElseZero(own_, Reader::Load(d, row, at_));
+    if (turns_)
+      return hn::IfThenElseZero(own_, hn::TableLookupLanes(Reader::Load(d, row, last_), hn::SetTableIndices(d, turned_)));
     const std::byte* from = row + at_ * core::BytesOf(kElement);
 #if HEED_SIMD_AVX512
     if constexpr (kElement == core::ElementOf<T>()) {
@@ -105,47 +106,61 @@ class RowTail {
 
  private:
   static int64_t Lanes(D d) { return static_cast<int64_t>(hn::Lanes(d)); }
+  using Index = hn::TFromD<hn::RebindToSigned<D>>;
 
-  int64_t left_, at_;
-  bool overlaps_;
+  int64_t left_, at_, last_;
+  bool turns_;
   hn::Mask<D> own_;
+  HWY_ALIGN Index turned_[hn::MaxLanes(D())] = {};
 };
 
-#if HWY_TARGET != HWY_SCALAR
-// The sum of a vector's blocks of 16 bytes.
-template <class D, class V>
-HWY_INLINE auto SumBlocks(D d, V v) {
-  if constexpr (hn::MaxLanes(D()) * sizeof(hn::TFromD<D>) > 16) {
-    const hn::Half<D> half;
-    return SumBlocks(half, hn::Add(hn::LowerHalf(half, v), hn::UpperHalf(half, v)));
-  } else {
-    return v;
-  }
-}
-#endif
+// The sums over the lanes of four vectors of 64 bytes, one part of each after the other: within blocks of 16 bytes first, then
+// blocks as LaneSums adds them.
+template <class D>
+class FourSums {
+  using T = hn::TFromD<D>;
+  using V = hn::Vec<D>;
 
-// The sums over the lanes of four vectors, each taken in the same order.
-template <class D, class V, class T>
-HWY_INLINE void SumLanes(D d, V a, V b, V c, V e, T* sums) {
-  if constexpr (hn::MaxLanes(D()) == 1) {
-    sums[0] = hn::GetLane(a), sums[1] = hn::GetLane(b), sums[2] = hn::GetLane(c), sums[3] = hn::GetLane(e);
-#if HWY_TARGET != HWY_SCALAR
-  } else {
+ public:
+  // One that is not written would be compiled for the baseline.
+  HWY_INLINE FourSums() {}
+
+  HWY_INLINE void Add(D d, int part, V a, V b, V c, V e) {
+#if HWY_TARGET == HWY_SCALAR
+    static_assert(kVectors == 4);
+    blocks_[0][part] = a, blocks_[1][part] = b, blocks_[2][part] = c, blocks_[3][part] = e;
+    static_cast<void>(d);
+#else
     const V ab = hn::Add(hn::InterleaveLower(d, a, b), hn::InterleaveUpper(d, a, b));
     const V ce = hn::Add(hn::InterleaveLower(d, c, e), hn::InterleaveUpper(d, c, e));
-    const hn::CappedTag<T, 16 / sizeof(T)> block;
-    if constexpr (sizeof(T) == sizeof(double)) {
-      hn::StoreU(SumBlocks(d, ab), block, sums);
-      hn::StoreU(SumBlocks(d, ce), block, sums + 2);
+    if constexpr (kVectors == 2) {
+      blocks_[0][part] = ab, blocks_[1][part] = ce;
     } else {
       const hn::RepartitionToWide<hn::RebindToUnsigned<D>> pairs;
       const auto lower = hn::InterleaveLower(pairs, hn::BitCast(pairs, ab), hn::BitCast(pairs, ce));
       const auto upper = hn::InterleaveUpper(pairs, hn::BitCast(pairs, ab), hn::BitCast(pairs, ce));
-      hn::StoreU(SumBlocks(d, hn::Add(hn::BitCast(d, lower), hn::BitCast(d, upper))), block, sums);
+      blocks_[0][part] = hn::Add(hn::BitCast(d, lower), hn::BitCast(d, upper));
     }
 #endif
   }
-}
+
+  HWY_INLINE void Store(D d, T* sums) {
+#pragma GCC unroll 4
+    for (int x = 0; x < kVectors; ++x) {
+      const V sum = SumParts(d, blocks_[x]);
+#if HWY_TARGET == HWY_SCALAR
+      sums[x] = hn::GetLane(sum);
+#else
+      hn::StoreU(SumBlocks(d, sum), hn::CappedTag<T, 4 / kVectors>(), sums + x * (4 / kVectors));
+#endif
+    }
+  }
+
+ private:
+  // As many vectors hold four sums in each block.
+  static constexpr int kVectors = hn::MaxLanes(D()) == 1 ? 4 : static_cast<int>(sizeof(T) / 4);
+  V blocks_[kVectors][kSumParts<D>];
+};
 
 // rows[x, j] = queries[x] . keys[j] for kQueries queries; some numbers behind the count, up to a tile, are overwritten.
 // queries: rows of query_stride elements, aligned. rows: simd::kFewTileKeys apart.
@@ -159,50 +174,58 @@ HWY_NOINLINE void ScoresOfFew(const RowReader<T, kElement>& keys, int64_t count,
   const hn::ScalableTag<T> d;
   using V = hn::Vec<decltype(d)>;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  constexpr int64_t kWide = kSumLanes<decltype(d)>;
   const RowTail tail(d, width);
   for (int64_t j = 0; j < count; j += kRows) {
     const std::byte* key_rows[kRows];
-    V acc[kQueries * kRows];
+    FourSums<decltype(d)> sums_of[kQueries * kRows / 4];
     key_rows[0] = keys.Row(j);
 #pragma GCC unroll 8
     for (int r = 1; r < kRows; ++r) key_rows[r] = key_rows[r - 1] + (j + r < count ? keys.stride() : 0);
 #pragma GCC unroll 8
     for (int r = 0; r < kRows; ++r) keys.AskBehind(key_rows[r], 0, width);
-#pragma GCC unroll 16
-    for (V& sum : acc) sum = hn::Zero(d);
-    const auto add = [&]<int kVectors>(int64_t c) HWY_ATTR {
-#pragma GCC unroll 8
-      for (int r = 0; r < kRows; ++r)
+      // A part of 64 bytes after the other: all at once would be more accumulators than there are registers.
 #pragma GCC unroll 4
-        for (int v = 0; v < kVectors; ++v) {
-          const int64_t at = c + v * lanes;
-          const V key = Reader::Load(d, key_rows[r], at);
+    for (int part = 0; part < kSumParts<decltype(d)>; ++part) {
+      V acc[kQueries * kRows];
+#pragma GCC unroll 16
+      for (V& sum : acc) sum = hn::Zero(d);
+      const auto add = [&]<int kVectors>(int64_t c) HWY_ATTR {
+#pragma GCC unroll 8
+        for (int r = 0; r < kRows; ++r)
+#pragma GCC unroll 4
+          for (int v = 0; v < kVectors; ++v) {
+            const int64_t at = c + v * kWide;
+            const V key = Reader::Load(d, key_rows[r], at);
+#pragma GCC unroll 4
+            for (int x = 0; x < kQueries; ++x) {
+              V& sum = acc[x * kRows + r];
+              sum = hn::MulAdd(hn::Load(d, queries + x * query_stride + at), key, sum);
+            }
+          }
+      };
+      // Rows are read in pieces of so many vectors.
+      constexpr int kPiece = 4;
+      int64_t c = part * lanes;
+      for (; c + (kPiece - 1) * kWide + lanes <= width; c += kPiece * kWide) add.template operator()<kPiece>(c);
+      for (; c + lanes <= width; c += kWide) add.template operator()<1>(c);
+      if (!tail.empty() && tail.at() == c) {
+#pragma GCC unroll 8
+        for (int r = 0; r < kRows; ++r) {
+          const V key = tail.Load(d, keys, key_rows[r]);
 #pragma GCC unroll 4
           for (int x = 0; x < kQueries; ++x) {
             V& sum = acc[x * kRows + r];
-            sum = hn::MulAdd(hn::Load(d, queries + x * query_stride + at), key, sum);
+            sum = hn::MulAdd(hn::LoadU(d, queries + x * query_stride + tail.at()), key, sum);
           }
         }
-    };
-    // Rows are read in pieces of so many vectors.
-    constexpr int kPiece = 4;
-    int64_t c = 0;
-    for (; c + kPiece * lanes <= width; c += kPiece * lanes) add.template operator()<kPiece>(c);
-    for (; c + lanes <= width; c += lanes) add.template operator()<1>(c);
-    if (!tail.empty()) {
-#pragma GCC unroll 8
-      for (int r = 0; r < kRows; ++r) {
-        const V key = tail.Load(d, keys, key_rows[r]);
-#pragma GCC unroll 4
-        for (int x = 0; x < kQueries; ++x) {
-          V& sum = acc[x * kRows + r];
-          sum = hn::MulAdd(hn::LoadU(d, queries + x * query_stride + tail.at()), key, sum);
-        }
       }
+#pragma GCC unroll 4
+      for (int x = 0; x < kQueries * kRows; x += 4) sums_of[x / 4].Add(d, part, acc[x], acc[x + 1], acc[x + 2], acc[x + 3]);
     }
     alignas(64) T sums[kQueries * kRows];
 #pragma GCC unroll 4
-    for (int x = 0; x < kQueries * kRows; x += 4) SumLanes(d, acc[x], acc[x + 1], acc[x + 2], acc[x + 3], sums + x);
+    for (int x = 0; x < kQueries * kRows; x += 4) sums_of[x / 4].Store(d, sums + x);
 #pragma GCC unroll 4
     for (int x = 0; x < kQueries; ++x) std::copy_n(sums + x * kRows, kRows, rows + x * simd::kFewTileKeys + j);
   }
@@ -305,7 +328,7 @@ HWY_NOINLINE void OuterOfFew(const T* weights, int64_t count, const HeadRows<con
   for (int64_t j = 0; j < count; ++j)
     for (int64_t rest = c; rest < width; ++rest) {
       T sum = accumulates ? sums.Row(j)[rest] : T{0};
-      for (int x = 0; x < kQueries; ++x) sum += weights[x * simd::kFewTileKeys + j] * inputs.Row(x)[rest];
+      for (int x = 0; x < kQueries; ++x) sum = MulAddOne(weights[x * simd::kFewTileKeys + j], inputs.Row(x)[rest], sum);
       sums.Row(j)[rest] = sum;
     }
 #endif

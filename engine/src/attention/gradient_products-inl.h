@@ -22,6 +22,7 @@
 #include "attention/problem.h"
 #include "attention/scores-inl.h"
 #include "attention/sight-inl.h"
+#include "simd/lane_sums-inl.h"
 #include "simd/tile-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -165,7 +166,7 @@ class GradientProducts {
         if ((visible[j] >> w & 1) == 0) continue;
         T* sum = sums.Row(place.key - begin_ + j);
         const T factor = tile.data[j * tile.row_stride + w * tile.step_stride];
-        for (int64_t c = 0; c < width; ++c) sum[c] += factor * rows.Row(w)[c];
+        for (int64_t c = 0; c < width; ++c) sum[c] = MulAddOne(factor, rows.Row(w)[c], sum[c]);
       }
   }
 

@@ -20,6 +20,7 @@
 #include "hwy/contrib/math/math-inl.h"
 #include "hwy/highway.h"
 #include "simd/exp2-inl.h"
+#include "simd/lane_sums-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace heed::HWY_NAMESPACE {
@@ -277,11 +278,13 @@ struct SoftmaxState {
 
   template <bool kWeighted, class D>
   void ExponentiateRow(D d, T* row, int64_t keys, hn::Vec<D> minus_reference, int64_t w) const {
-    const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-    hn::Vec<D> total = hn::Zero(d), product = hn::Zero(d);
-    Powers<kWeighted>(d, row, keys / lanes, lanes, minus_reference, total, product);
-    sum[w] += hn::GetLane(hn::SumOfLanes(d, total));
-    if (kWeighted) weighted[w] += hn::GetLane(hn::SumOfLanes(d, product));
+    constexpr int64_t kStep = kSumLanes<D>;
+    LaneSums<D> totals, products;
+    for (int x = 0; x < kSumParts<D>; ++x)
+      Powers<kWeighted>(d, row + x * static_cast<int64_t>(hn::MaxLanes(D())), keys / kStep, kStep, minus_reference,
+                        totals.part(x), products.part(x));
+    sum[w] += totals.Total();
+    if (kWeighted) weighted[w] += products.Total();
   }
 };
 

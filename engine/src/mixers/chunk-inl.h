@@ -11,8 +11,10 @@
 #include <limits>
 #include <optional>
 
+#include "heed/portable_math.h"
 #include "hwy/highway.h"
 #include "mixers/call.h"
+#include "simd/lane_sums-inl.h"
 #include "simd/tile-inl.h"
 #include "simd/transpose-inl.h"
 
@@ -35,10 +37,10 @@ class ChunkDecay {
     const mixers::Chunk like = one_ ? mixers::Chunk{0, chunk.head, 0, chunk.rows} : chunk;
     if (filled_ == like) return;
     filled_ = like;
-    const double of_all = !one_ ? 0 : decay_.present() ? std::exp(static_cast<double>(decay_(0, chunk.head, 0))) : 1;
+    const double of_all = !one_ ? 0 : decay_.present() ? portable::Exp(static_cast<double>(decay_(0, chunk.head, 0))) : 1;
     double start = 1;
     for (int64_t t = 0; t < chunk.rows; ++t) {
-      const double step = one_ ? of_all : std::exp(static_cast<double>(decay_(chunk.row, chunk.head, chunk.first + t)));
+      const double step = one_ ? of_all : portable::Exp(static_cast<double>(decay_(chunk.row, chunk.head, chunk.first + t)));
       start = Kept(start * step);
       scratch_.from_start[t] = static_cast<T>(start);
       T* row = scratch_.weights + t * mixers::kChunk;
@@ -265,10 +267,10 @@ class ChunkWork {
   }
   static double Dot(const T* a, const T* b, int64_t count) {
     const Tag d;
-    auto sum = hn::Zero(d);
-    for (int64_t c = 0; c < count; c += static_cast<int64_t>(hn::Lanes(d)))
-      sum = hn::MulAdd(hn::Load(d, a + c), hn::Load(d, b + c), sum);
-    return static_cast<double>(hn::GetLane(hn::SumOfLanes(d, sum)));
+    LaneSums<Tag> sums;
+    sums.ForEach(0, count,
+                 [&](int64_t c, auto& sum) HWY_ATTR { sum = hn::MulAdd(hn::Load(d, a + c), hn::Load(d, b + c), sum); });
+    return static_cast<double>(sums.Total());
   }
 
   // The gradient of the decay of step r, of which every weight from s < r to t >= r has it as a factor:
@@ -280,15 +282,15 @@ class ChunkWork {
     std::fill_n(scratch_.row, kChunk, T{0});  // sums of the columns of pairs, from row t on
     double later = static_cast<double>(decay_.total()) * Dot(state, d_state, state_);
     for (int64_t t = chunk_.rows - 1; t >= 0; --t) {
-      auto sum = hn::Zero(d);
-      for (int64_t s = 0; s < (t / kBlock + 1) * kBlock; s += static_cast<int64_t>(hn::Lanes(d))) {
+      LaneSums<Tag> sums;
+      sums.ForEach(0, (t / kBlock + 1) * kBlock, [&](int64_t s, auto& sum) HWY_ATTR {
         const auto column = hn::Add(hn::Load(d, scratch_.row + s), hn::Load(d, scratch_.pairs + t * kChunk + s));
         hn::Store(column, d, scratch_.row + s);
         const auto before = hn::FirstN(d, static_cast<std::size_t>(std::max<int64_t>(0, t - s)));
         sum = hn::Add(sum, hn::IfThenElseZero(before, column));
-      }
+      });
       later += scratch_.suffix[t];
-      scratch_.gradient[t] = later + static_cast<double>(hn::GetLane(hn::SumOfLanes(d, sum)));
+      scratch_.gradient[t] = later + static_cast<double>(sums.Total());
     }
     double earlier = 0, all = 0;
     for (int64_t t = 0; t < chunk_.rows; ++t) {

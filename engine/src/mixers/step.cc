@@ -6,6 +6,7 @@
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "mixers/step.cc"
+#include "heed/portable_math.h"
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
 
@@ -18,7 +19,7 @@ template <class D, class T>
 void StepColumns(D d, const mixers::StepCall<T>& call, int64_t b, int64_t h, int64_t column, T* row) {
   const LinearStep<T>& step = call.step;
   const int64_t dim = step.q.extent[2], values = step.v.extent[2], lanes = static_cast<int64_t>(hn::Lanes(d));
-  const auto decay = hn::Set(d, step.decay.present() ? static_cast<T>(std::exp(double{step.decay(b, h)})) : T{1});
+  const auto decay = hn::Set(d, step.decay.present() ? static_cast<T>(portable::Exp(double{step.decay(b, h)})) : T{1});
   const auto at = [&](int64_t i) { return &call.state(b, h, i, 0) + column; };
 
   // The column that normalises adds keys alone.

@@ -12,6 +12,7 @@
 #include "attention/plan.h"
 #include "attention/position_hook-inl.h"
 #include "hwy/highway.h"
+#include "simd/lane_sums-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace heed::HWY_NAMESPACE {
@@ -95,16 +96,17 @@ class Offsets {
 };
 
 // Calls visit(x, sum) for the diagonals of a tile [keys, panel]: x counts by ascending query - key, from that of the last key
-// and lane 0. Neighbouring keys update overlapping stretches of the diagonals: each of as many copies as a vector has lanes
-// (`stride` apart, at least keys + panel and a vector long) is shifted so that its updates are aligned and no load waits for an
+// and lane 0. Neighbouring keys update overlapping stretches of the diagonals: each of as many copies as 64 bytes hold numbers
+// (`stride` apart, at least keys + panel and 64 bytes long) is shifted so that its updates are aligned and no load waits for an
 // unaligned store.
 template <class D, class T, class Visit>
 HWY_INLINE void SumDiagonals(D d, const TilePlace& place, const T* tile, T* copies, int64_t stride, const Visit& visit) {
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-  const int64_t used = hwy::RoundUpTo(static_cast<size_t>(place.keys + place.panel), static_cast<size_t>(lanes));
-  for (int64_t copy = 0; copy < lanes; ++copy) std::fill_n(copies + copy * stride, used, T{0});
+  constexpr int64_t kCopies = kSumLanes<D>;
+  const int64_t used = hwy::RoundUpTo(static_cast<size_t>(place.keys + place.panel), static_cast<size_t>(kCopies));
+  for (int64_t copy = 0; copy < kCopies; ++copy) std::fill_n(copies + copy * stride, used, T{0});
   for (int64_t j = 0; j < place.keys; ++j) {
-    const int64_t start = place.keys - 1 - j, copy = start % lanes;
+    const int64_t start = place.keys - 1 - j, copy = start % kCopies;
     T* sums = copies + copy * stride + (start - copy);
     for (int64_t w = place.lane_begin; w < place.lane_end; w += lanes)
       hn::Store(hn::Add(hn::Load(d, sums + w), hn::Load(d, tile + j * place.panel + w)), d, sums + w);
@@ -112,7 +114,7 @@ HWY_INLINE void SumDiagonals(D d, const TilePlace& place, const T* tile, T* copi
   const int64_t diagonals = place.keys + place.panel - 1;
   for (int64_t x = 0; x < diagonals; ++x) {
     T sum = 0;
-    for (int64_t copy = 0; copy < std::min(lanes, x + 1); ++copy) sum += copies[copy * stride + x - copy];
+    for (int64_t copy = 0; copy < std::min(kCopies, x + 1); ++copy) sum += copies[copy * stride + x - copy];
     visit(x, sum);
   }
 }

@@ -10,6 +10,7 @@
 #include "core/regions.h"
 #include "core/task_loop.h"
 #include "heed/error.h"
+#include "heed/portable_math.h"
 
 namespace heed {
 namespace {
@@ -50,12 +51,12 @@ void FillTable(const RotaryFrequencies& frequencies, const PositionAt& position_
       if (in_float) {
         const float angle = static_cast<float>(position) * static_cast<float>(frequency);
         const auto factor = static_cast<float>(frequencies.attention_factor);
-        cos(i, t) = static_cast<T>(std::cos(angle) * factor);
-        sin(i, t) = static_cast<T>(std::sin(angle) * factor);
+        cos(i, t) = static_cast<T>(static_cast<float>(portable::Cos(double{angle})) * factor);
+        sin(i, t) = static_cast<T>(static_cast<float>(portable::Sin(double{angle})) * factor);
       } else {
         const double angle = static_cast<double>(position) * frequency;
-        cos(i, t) = static_cast<T>(std::cos(angle) * frequencies.attention_factor);
-        sin(i, t) = static_cast<T>(std::sin(angle) * frequencies.attention_factor);
+        cos(i, t) = static_cast<T>(portable::Cos(angle) * frequencies.attention_factor);
+        sin(i, t) = static_cast<T>(portable::Sin(angle) * frequencies.attention_factor);
       }
     }
   }

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "heed/error.h"
+#include "heed/portable_math.h"
 #include "heed/rotary.h"
 
 namespace heed {
@@ -33,7 +34,8 @@ template <class Real>
 Frequencies<Real> Divisors(int64_t dim, double base) {
   Frequencies<Real> divisors;
   for (int64_t t = 0; t < dim / 2; ++t)
-    divisors.push_back(std::pow(static_cast<Real>(base), static_cast<Real>(2 * t) / static_cast<Real>(dim)));
+    divisors.push_back(static_cast<Real>(
+        portable::Pow(double{static_cast<Real>(base)}, double{static_cast<Real>(2 * t) / static_cast<Real>(dim)})));
   return divisors;
 }
 
@@ -47,7 +49,7 @@ double StretchedBase(const RotaryOptions& options, double factor) {
   const auto dim = static_cast<double>(options.rotary_dim);
   if (options.rotary_dim == 2)
     throw InvalidArgument("rotary_dim: expected at least 4, because this scaling raises the factor to dim/(dim-2), got 2");
-  return options.base * std::pow(factor, dim / (dim - 2));
+  return options.base * portable::Pow(factor, dim / (dim - 2));
 }
 
 // A scaling as an overload: the frequencies it makes.
@@ -88,8 +90,8 @@ struct Scaled {
 
 // The pair, as a real number, that turns `turns` times over the original length.
 double PairOfTurns(const RotaryOptions& options, double original_length, double turns) {
-  return static_cast<double>(options.rotary_dim) * std::log(original_length / (turns * 2 * std::numbers::pi)) /
-         (2 * std::log(options.base));
+  return static_cast<double>(options.rotary_dim) * portable::Log(original_length / (turns * 2 * std::numbers::pi)) /
+         (2 * portable::Log(options.base));
 }
 
 template <class Real>
@@ -156,7 +158,7 @@ Frequencies<Real> Scaled<Real>::operator()(const Llama3Scaling& scaling) const {
 }
 
 // g(m) of YarnScaling.
-double YarnMagnitude(double factor, double m) { return factor <= 1 ? 1.0 : 0.1 * m * std::log(factor) + 1.0; }
+double YarnMagnitude(double factor, double m) { return factor <= 1 ? 1.0 : 0.1 * m * portable::Log(factor) + 1.0; }
 
 double AttentionFactor(const RotaryScaling& scaling) {
   if (const auto* yarn = std::get_if<YarnScaling>(&scaling)) {
@@ -168,7 +170,7 @@ double AttentionFactor(const RotaryScaling& scaling) {
   if (const auto* long_rope = std::get_if<LongRopeScaling>(&scaling)) {
     if (long_rope->attention_factor) return *long_rope->attention_factor;
     if (long_rope->factor <= 1) return 1.0;
-    return std::sqrt(1 + std::log(long_rope->factor) / std::log(static_cast<double>(long_rope->original_length)));
+    return std::sqrt(1 + portable::Log(long_rope->factor) / portable::Log(static_cast<double>(long_rope->original_length)));
   }
   return 1.0;
 }

@@ -4,6 +4,7 @@
 
 #include "core/arrays.h"
 #include "heed/error.h"
+#include "heed/portable_math.h"
 #include "heed/positions.h"
 
 namespace heed {
@@ -41,8 +42,8 @@ struct Side {
   // decide only where their error, a few W * 1e-15, is far below the difference; elsewhere the powers do.
   bool Reaches(int64_t x, int64_t k) const {
     const auto e = static_cast<double>(exact), count = static_cast<double>(wide);
-    const double margin =
-        count * std::log(static_cast<double>(x) / e) - static_cast<double>(k) * std::log(static_cast<double>(max_distance) / e);
+    const double margin = count * portable::Log(static_cast<double>(x) / e) -
+                          static_cast<double>(k) * portable::Log(static_cast<double>(max_distance) / e);
     if (std::abs(margin) > 1e-9 * count) return margin > 0;
     Natural left, right;
     for (int64_t n = 0; n < wide; ++n) {
@@ -57,8 +58,8 @@ struct Side {
     for (int64_t x = 0; x <= exact; ++x) thresholds.push_back(x);
     for (int64_t k = 1; k < wide; ++k) {
       const double e = static_cast<double>(exact);
-      auto x =
-          std::llround(e * std::pow(static_cast<double>(max_distance) / e, static_cast<double>(k) / static_cast<double>(wide)));
+      auto x = std::llround(
+          e * portable::Pow(static_cast<double>(max_distance) / e, static_cast<double>(k) / static_cast<double>(wide)));
       while (x > exact && Reaches(x - 1, k)) --x;
       while (!Reaches(x, k)) ++x;
       thresholds.push_back(x);

@@ -5,6 +5,7 @@
 #include "core/arrays.h"
 #include "core/checked_integer.h"
 #include "heed/error.h"
+#include "heed/portable_math.h"
 #include "heed/positions.h"
 
 namespace heed {
@@ -26,11 +27,15 @@ double Exponent(SinusoidalSpacing spacing, int64_t t, int64_t width) {
   return static_cast<double>(t) / static_cast<double>(std::max<int64_t>(1, width / 2 - 1));
 }
 
-// The angle of an exponent at a position, rounded as the option asks.
-double Angle(const SinusoidalOptions& options, double position, double exponent) {
-  if (options.angles == Angles::kFloat64) return position / std::pow(options.base, exponent);
-  const float divisor = std::pow(static_cast<float>(options.base), static_cast<float>(exponent));
-  return static_cast<float>(position) / divisor;
+// What positions are divided by, rounded as the option asks.
+double Divisor(const SinusoidalOptions& options, double exponent) {
+  if (options.angles == Angles::kFloat64) return portable::Pow(options.base, exponent);
+  const auto base = static_cast<float>(options.base), power = static_cast<float>(exponent);
+  return static_cast<float>(portable::Pow(double{base}, double{power}));
+}
+double Angle(const SinusoidalOptions& options, double position, double divisor) {
+  if (options.angles == Angles::kFloat64) return position / divisor;
+  return static_cast<float>(position) / static_cast<float>(divisor);
 }
 
 // position_of(i): of row i.
@@ -40,13 +45,15 @@ void FillSinusoidal(const SinusoidalOptions& options, View<T, 2> table, const Po
   const bool inclusive = options.spacing == SinusoidalSpacing::kInclusive;
   const int64_t sines = inclusive ? width / 2 : (width + 1) / 2;
   const bool interleaved = options.layout == SinusoidalLayout::kInterleaved;
+  std::vector<double> divisors;
+  for (int64_t t = 0; steps > 0 && t < sines; ++t) divisors.push_back(Divisor(options, Exponent(options.spacing, t, width)));
   for (int64_t i = 0; i < steps; ++i) {
     const double position = position_of(i);
     for (int64_t t = 0; t < sines; ++t) {
-      const double angle = Angle(options, position, Exponent(options.spacing, t, width));
-      table(i, interleaved ? 2 * t : t) = static_cast<T>(std::sin(angle));
+      const double angle = Angle(options, position, divisors[static_cast<size_t>(t)]);
+      table(i, interleaved ? 2 * t : t) = static_cast<T>(portable::Sin(angle));
       const int64_t cosine = interleaved ? 2 * t + 1 : sines + t;
-      if (cosine < width) table(i, cosine) = static_cast<T>(std::cos(angle));
+      if (cosine < width) table(i, cosine) = static_cast<T>(portable::Cos(angle));
     }
     if (inclusive && width % 2 == 1) table(i, width - 1) = 0;
   }
@@ -98,7 +105,8 @@ void FillAlibi(const std::vector<double>& slopes, int64_t max_distance, View<T, 
 // The slopes of a power of two: 2^(-8/H), 2^(-16/H), ..., 2^-8.
 std::vector<double> PowerOfTwoSlopes(int64_t heads) {
   std::vector<double> slopes;
-  for (int64_t h = 1; h <= heads; ++h) slopes.push_back(std::exp2(-8.0 * static_cast<double>(h) / static_cast<double>(heads)));
+  for (int64_t h = 1; h <= heads; ++h)
+    slopes.push_back(portable::Exp2(-8.0 * static_cast<double>(h) / static_cast<double>(heads)));
   return slopes;
 }
 
@@ -124,7 +132,7 @@ std::vector<double> SinusoidalFrequencies(int64_t width, double base) {
   CheckTable(true, 0, width, base);
   std::vector<double> frequencies;
   for (int64_t t = 0; t < (width + 1) / 2; ++t)
-    frequencies.push_back(1.0 / std::pow(base, 2.0 * static_cast<double>(t) / static_cast<double>(width)));
+    frequencies.push_back(1.0 / portable::Pow(base, 2.0 * static_cast<double>(t) / static_cast<double>(width)));
   return frequencies;
 }
 

@@ -1,4 +1,5 @@
 #include "program/arithmetic.h"
+#include "heed/portable_math.h"
 
 namespace heed::program {
 
@@ -34,7 +35,7 @@ double Compute(Operation operation, const double* x) {
     case kRemainder:
       return FloorRemainder(x[0], x[1]);
     case kPower:
-      return std::pow(x[0], x[1]);
+      return portable::Pow(x[0], x[1]);
     case kMinimum:
       return Minimum(x[0], x[1]);
     case kMaximum:
@@ -49,27 +50,27 @@ double Compute(Operation operation, const double* x) {
     case kToFloat16:
       return Rounded(operation, x[0]);
     case kExp:
-      return std::exp(x[0]);
+      return portable::Exp(x[0]);
     case kExp2:
-      return std::exp2(x[0]);
+      return portable::Exp2(x[0]);
     case kLog:
-      return std::log(x[0]);
+      return portable::Log(x[0]);
     case kLog1p:
-      return std::log1p(x[0]);
+      return portable::Log1p(x[0]);
     case kSqrt:
       return std::sqrt(x[0]);
     case kReciprocal:
       return 1 / x[0];
     case kTanh:
-      return std::tanh(x[0]);
+      return portable::Tanh(x[0]);
     case kSigmoid:
       return Sigmoid(x[0]);
     case kErf:
-      return std::erf(x[0]);
+      return portable::Erf(x[0]);
     case kSin:
-      return std::sin(x[0]);
+      return portable::Sin(x[0]);
     case kCos:
-      return std::cos(x[0]);
+      return portable::Cos(x[0]);
     case kLess:
       return x[0] < x[1];
     case kLessEqual:

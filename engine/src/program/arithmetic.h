@@ -9,6 +9,7 @@
 #include <type_traits>
 
 #include "heed/element.h"
+#include "heed/portable_math.h"
 #include "program/operation.h"
 
 namespace heed::program {
@@ -33,7 +34,7 @@ inline double FloorRemainder(double a, double b) {
 
 inline double Minimum(double a, double b) { return std::isnan(a) || a < b ? a : b; }
 inline double Maximum(double a, double b) { return std::isnan(a) || a > b ? a : b; }
-inline double Sigmoid(double a) { return a >= 0 ? 1 / (1 + std::exp(-a)) : std::exp(a) / (1 + std::exp(a)); }
+inline double Sigmoid(double a) { return a >= 0 ? 1 / (1 + portable::Exp(-a)) : portable::Exp(a) / (1 + portable::Exp(a)); }
 
 // Bits as two's complement has them; NaN for what is no whole number of an int64.
 template <class F>

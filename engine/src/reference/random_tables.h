@@ -11,6 +11,7 @@
 #include "heed/element.h"
 #include "heed/view.h"
 #include "reference/cases.h"
+#include "reference/normal.h"
 #include "reference/scheme.h"
 #include "reference/trial_arrays.h"
 
@@ -41,7 +42,7 @@ class RandomTables {
     Placement<kDimensions> place{plain.stride, 0, plain.size()};
     if (layout_ == Layout::kRandom) place = RandomPlacement<kDimensions>(extent, false, random_);
     std::vector<A>& numbers = memory_.real.emplace_back(static_cast<std::size_t>(place.size) + 1);
-    std::normal_distribution<double> normal;
+    Normal normal;
     for (A& x : numbers) x = static_cast<A>(size_ * normal(random_));
     for (A& x : numbers) change(x);
     return {numbers.data() + place.start, extent, place.stride};

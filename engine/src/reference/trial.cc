@@ -11,6 +11,8 @@
 #include <string>
 #include <vector>
 
+#include "reference/bits_hash.h"
+#include "reference/normal.h"
 #include "reference/reference.h"
 #include "reference/spoiled.h"
 #include "reference/table_gradients.h"
@@ -98,7 +100,7 @@ class Trial {
         d_v_(v_.view.extent, c.layout, random),
         d_tables_(setup_.attention) {
     const auto size = static_cast<size_t>(q_.view.extent[0] * q_.view.extent[1] * q_.view.extent[2]);
-    std::normal_distribution<double> normal;
+    Normal normal;
     for (size_t x = 0; c.lse_gradient && x < size + 1; ++x) d_lse_.push_back(static_cast<A>(normal(random)));
     if (c.spoiled) Spoil(random);
   }
@@ -136,6 +138,17 @@ class Trial {
       repeats_ = round == 0 || bytes == first_;
       first_ = bytes;
     }
+  }
+
+  // Of all that a call has written.
+  uint64_t Hash() const {
+    BitsHash hash;
+    for (const Output<T>* output : {&out_, &d_q_, &d_k_, &d_v_}) hash.AddAll(output->memory);
+    hash.AddAll(remainder_);
+    for (const Numbers<A>* numbers : {&lse_, &correction_, &entropy_, &max_weight_, &mean_distance_, &weights_})
+      hash.AddAll(numbers->memory);
+    for (const auto& table : d_tables_.tables) hash.AddAll(table.numbers.memory);
+    return hash.value();
   }
 
   TrialErrors Errors() {
@@ -256,6 +269,14 @@ TrialErrors RunTrial(const Case& c, uint64_t seed, Executor& executor) {
 }
 
 template <class T>
+uint64_t HashTrial(const Case& c, uint64_t seed, Executor& executor) {
+  std::mt19937_64 random(seed);
+  Trial<T> trial(c, seed, random);
+  trial.Run(executor);
+  return trial.Hash();
+}
+
+template <class T>
 std::vector<TrialErrors> RunTrials(const Case& c, uint64_t seed, Executor& executor, const std::vector<std::string>& targets) {
   std::mt19937_64 random(seed);
   Trial<T> trial(c, seed, random);
@@ -270,6 +291,7 @@ std::vector<TrialErrors> RunTrials(const Case& c, uint64_t seed, Executor& execu
 
 #define HEED_TRIALS_IN(T)                                             \
   template TrialErrors RunTrial<T>(const Case&, uint64_t, Executor&); \
+  template uint64_t HashTrial<T>(const Case&, uint64_t, Executor&);   \
   template std::vector<TrialErrors> RunTrials<T>(const Case&, uint64_t, Executor&, const std::vector<std::string>&);
 HEED_TRIALS_IN(float)
 HEED_TRIALS_IN(double)

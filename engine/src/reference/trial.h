@@ -36,6 +36,10 @@ struct TrialErrors {
 template <class T>
 TrialErrors RunTrial(const Case& c, uint64_t seed, Executor& executor);
 
+// A hash of all that the calls of such a trial write: outputs, statistics, weights, gradients; see reference/bits_hash.h.
+template <class T>
+uint64_t HashTrial(const Case& c, uint64_t seed, Executor& executor);
+
 // The same on each of these SIMD targets, one after the other; the last one stays in use. The reference, which takes most of
 // the time, is computed once.
 template <class T>

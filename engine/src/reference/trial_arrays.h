@@ -17,6 +17,7 @@
 #include "heed/view.h"
 #include "reference/cases.h"
 #include "reference/line_array.h"
+#include "reference/normal.h"
 
 namespace heed::reference {
 
@@ -126,8 +127,9 @@ Input<T> MakeInput(const std::array<int64_t, 4>& extent, Layout layout, Role rol
   const Placement<4> place = Place(extent, layout, role, random);
   Input<T> input;
   input.memory.resize(static_cast<size_t>(place.size) + 1);
-  std::normal_distribution<double> normal;
-  const double size = place.stride[3] == 0 ? std::pow(std::max<int64_t>(1, extent[3]), -0.25) : 1.0;
+  Normal normal;
+  const auto repeated = static_cast<double>(std::max<int64_t>(1, extent[3]));
+  const double size = place.stride[3] == 0 ? 1 / std::sqrt(std::sqrt(repeated)) : 1.0;
   for (T& value : input.memory) value = Rounded<T>(size * normal(random));
   input.view = {input.memory.data() + place.start, extent, place.stride};
   input.exact = InOrder(input.view);

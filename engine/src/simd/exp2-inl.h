@@ -16,47 +16,48 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 // Polynomials of 2^f on [-1/2, 1/2] that are exactly 1 at 0, so that rescaling by 2^0 changes nothing; the rest of their
 // coefficients minimises the largest error relative to 2^f (Remez algorithm in 40 digits): 1.0e-7 (float, degree 5) and 3.1e-18
-// (double, degree 11).
-template <class D>
+// (double, degree 11). times: a power of two, by which all coefficients are multiplied.
+template <int kTimes = 1, class D>
   requires(sizeof(hn::TFromD<D>) == 4)
 HWY_INLINE hn::Vec<D> Exp2Polynomial(D d, hn::Vec<D> f) {
-  hn::Vec<D> p = hn::Set(d, 0.0013264729641377926f);
-  p = hn::MulAdd(p, f, hn::Set(d, 0.009671512991189957f));
-  p = hn::MulAdd(p, f, hn::Set(d, 0.05550732836127281f));
-  p = hn::MulAdd(p, f, hn::Set(d, 0.24022243916988373f));
-  p = hn::MulAdd(p, f, hn::Set(d, 0.6931470036506653f));
-  return hn::MulAdd(p, f, hn::Set(d, 1.0f));
+  hn::Vec<D> p = hn::Set(d, kTimes * 0.0013264729641377926f);
+  p = hn::MulAdd(p, f, hn::Set(d, kTimes * 0.009671512991189957f));
+  p = hn::MulAdd(p, f, hn::Set(d, kTimes * 0.05550732836127281f));
+  p = hn::MulAdd(p, f, hn::Set(d, kTimes * 0.24022243916988373f));
+  p = hn::MulAdd(p, f, hn::Set(d, kTimes * 0.6931470036506653f));
+  return hn::MulAdd(p, f, hn::Set(d, kTimes * 1.0f));
 }
 
-template <class D>
+template <int kTimes = 1, class D>
   requires(sizeof(hn::TFromD<D>) == 8)
 HWY_INLINE hn::Vec<D> Exp2Polynomial(D d, hn::Vec<D> f) {
-  hn::Vec<D> p = hn::Set(d, 4.4352809446103361611e-10);
-  p = hn::MulAdd(p, f, hn::Set(d, 7.0741056262456593708e-9));
-  p = hn::MulAdd(p, f, hn::Set(d, 1.0178198033328527662e-7));
-  p = hn::MulAdd(p, f, hn::Set(d, 1.3215433089594629037e-6));
-  p = hn::MulAdd(p, f, hn::Set(d, 1.52527334899608046e-5));
-  p = hn::MulAdd(p, f, hn::Set(d, 1.5403530462514613026e-4));
-  p = hn::MulAdd(p, f, hn::Set(d, 0.0013333558146789950323));
-  p = hn::MulAdd(p, f, hn::Set(d, 0.0096181291075883350833));
-  p = hn::MulAdd(p, f, hn::Set(d, 0.055504108664819921483));
-  p = hn::MulAdd(p, f, hn::Set(d, 0.24022650695910156205));
-  p = hn::MulAdd(p, f, hn::Set(d, 0.69314718055994533046));
-  return hn::MulAdd(p, f, hn::Set(d, 1.0));
+  hn::Vec<D> p = hn::Set(d, kTimes * 4.4352809446103361611e-10);
+  p = hn::MulAdd(p, f, hn::Set(d, kTimes * 7.0741056262456593708e-9));
+  p = hn::MulAdd(p, f, hn::Set(d, kTimes * 1.0178198033328527662e-7));
+  p = hn::MulAdd(p, f, hn::Set(d, kTimes * 1.3215433089594629037e-6));
+  p = hn::MulAdd(p, f, hn::Set(d, kTimes * 1.52527334899608046e-5));
+  p = hn::MulAdd(p, f, hn::Set(d, kTimes * 1.5403530462514613026e-4));
+  p = hn::MulAdd(p, f, hn::Set(d, kTimes * 0.0013333558146789950323));
+  p = hn::MulAdd(p, f, hn::Set(d, kTimes * 0.0096181291075883350833));
+  p = hn::MulAdd(p, f, hn::Set(d, kTimes * 0.055504108664819921483));
+  p = hn::MulAdd(p, f, hn::Set(d, kTimes * 0.24022650695910156205));
+  p = hn::MulAdd(p, f, hn::Set(d, kTimes * 0.69314718055994533046));
+  return hn::MulAdd(p, f, hn::Set(d, kTimes * 1.0));
 }
 
-// p * 2^round(x) given f = x - round(x). Adding `magic`, 1.5 * 2^(mantissa bits) plus the exponent's bias, rounds x and leaves
-// the biased exponent in the low bits. The power of two is multiplied, not added to the exponent, so that NaN stays NaN.
+// p * 2^round(x) given f = x - round(x). Adding `magic`, 1.5 * 2^(mantissa bits) plus the exponent's bias less 1, rounds x and
+// leaves the exponent in the low bits, 1 too low. An even magic rounds halves to even numbers, as vrndscale does; the missing
+// factor of 2 is exact. The power of two is multiplied, not added to the exponent, so that NaN stays NaN.
 template <class D>
 HWY_INLINE hn::Vec<D> Exp2Portable(D d, hn::Vec<D> x) {
   using T = hn::TFromD<D>;
   const hn::RebindToUnsigned<D> du;
   constexpr int kMantissa = hwy::MantissaBits<T>();
-  const hn::Vec<D> magic = hn::Set(d, static_cast<T>(sizeof(T) == 4 ? 12582912.0 + 127 : 6755399441055744.0 + 1023));
+  const hn::Vec<D> magic = hn::Set(d, static_cast<T>(sizeof(T) == 4 ? 12582912.0 + 126 : 6755399441055744.0 + 1022));
   const hn::Vec<D> shifted = hn::Add(x, magic);
   const hn::Vec<D> f = hn::Sub(x, hn::Sub(shifted, magic));
   const hn::Vec<D> power = hn::BitCast(d, hn::ShiftLeft<kMantissa>(hn::BitCast(du, shifted)));
-  return hn::Mul(Exp2Polynomial(d, f), power);
+  return hn::Mul(Exp2Polynomial<2>(d, f), power);
 }
 
 // Weights below this power of two become exactly 0: denormals would cost a hundred times the time, and next to the largest

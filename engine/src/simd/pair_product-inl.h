@@ -30,6 +30,9 @@ class [[maybe_unused]] DenormalsAsZero {
 #if HWY_ARCH_X86
   DenormalsAsZero() : saved_(_mm_getcsr()) { _mm_setcsr(saved_ | kDenormalsAreZero | kFlushToZero); }
   ~DenormalsAsZero() { _mm_setcsr(saved_); }
+#elif HWY_ARCH_ARM_A64
+  DenormalsAsZero() : saved_(Control()) { SetControl(saved_ | kFlushToZero); }
+  ~DenormalsAsZero() { SetControl(saved_); }
 #else
   DenormalsAsZero() = default;
 #endif
@@ -40,6 +43,16 @@ class [[maybe_unused]] DenormalsAsZero {
 #if HWY_ARCH_X86
   static constexpr unsigned kDenormalsAreZero = 0x0040, kFlushToZero = 0x8000;
   unsigned saved_;
+#elif HWY_ARCH_ARM_A64
+  // Of FPCR: operands and results alike.
+  static constexpr uint64_t kFlushToZero = uint64_t{1} << 24;
+  static uint64_t Control() {
+    uint64_t control;
+    asm volatile("mrs %0, fpcr" : "=r"(control)::"memory");
+    return control;
+  }
+  static void SetControl(uint64_t control) { asm volatile("msr fpcr, %0" ::"r"(control) : "memory"); }
+  uint64_t saved_;
 #endif
 };
 

@@ -55,12 +55,12 @@ class SeriesModel {
   int64_t Answered(int64_t steps) const { return form_.Answered(steps); }
 
   // What `heed predict` says of the same sequences. Of long ones the last form().steps() steps are read, and where each step
-  // has an answer all of them, so many at a time. In float, classes' probabilities and units in double. In arrays of the same
-  // number of steps a row's bits do not depend on the other rows, nor on the number of threads; but a
-  // calendar learns from all rows of a call how a distance from its curve fades, as `heed predict` does from all sequences of a
-  // file. Methods that look back (a season ago, Holt-Winters, a calendar) read every step of a row. Once a call has been made,
-  // others that need no more memory allocate none, beside what the engine makes ready of times and of schemes that are programs
-  // (kerple, sandwich, fire, temperature, sinusoidal_bias).
+  // has an answer all of them, so many at a time. In float, classes' probabilities and units in double. A row's bits do not
+  // depend on the other rows, however long, nor on the number of threads, nor on the processor (docs/numerics.md, "Bits"); but
+  // a calendar learns from all rows of a call how a distance from its curve fades, as `heed predict` does from all sequences of
+  // a file. Methods that look back (a season ago, Holt-Winters, a calendar) read every step of a row. Once a call has been
+  // made, others that need no more memory allocate none, beside what the engine makes ready of times and of schemes that are
+  // programs (kerple, sandwich, fire, temperature, sinusoidal_bias).
   //
   // Throws InvalidArgument that names the argument and the place, before anything is written: shapes, numbers that are not
   // finite or too large to compute with, times that do not ascend, pasts that are too short for a method, values without the

@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "attention_scheme.h"
+#include "batch_attention.h"
 #include "encoders/residual_encoder.h"
 #include "heed/error.h"
 #include "heed/positional_encoding.h"
@@ -155,7 +156,7 @@ class DecomposableEncoder final : public ResidualEncoder {
       cache.Append(query, value);
       cache.Attend(attention, query, aligned, {}, ThreadWorkspace(), call.executor);
     } else {
-      heed::Forward(attention, query, query, value, aligned, {}, ThreadWorkspace(), call.executor);
+      ForwardBatch(attention, query, query, value, aligned, call.lengths, call.executor);
     }
     mine.compare.Forward(beside, AllRows(Y), call.workspace, call.executor);
   }

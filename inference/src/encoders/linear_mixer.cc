@@ -10,6 +10,7 @@
 
 #include "heed/error.h"
 #include "heed/gated_delta.h"
+#include "heed/portable_math.h"
 #include "heed/thread_workspace.h"
 #include "parameter.h"
 
@@ -19,10 +20,10 @@ namespace {
 constexpr int64_t kTaps = 4;
 constexpr float kEpsilon = 1e-5f, kShortest = 1e-6f;
 
-float Silu(float x) { return x / (1.0f + std::exp(-x)); }
+float Silu(float x) { return x / (1.0f + portable::Exp(-x)); }
 
 // Of -e^A softplus(x) and the like; x itself where e^-x would be lost.
-float Softplus(float x) { return x > 20.0f ? x : std::log1p(std::exp(x)); }
+float Softplus(float x) { return x > 20.0f ? x : static_cast<float>(portable::Log1p(double{portable::Exp(x)})); }
 
 // Divides by the root of (sum of squares * weight + smallest), and multiplies by scale.
 void Normalise(float* x, int64_t count, float weight, float smallest, float scale) {
@@ -143,8 +144,8 @@ void LinearMixer::Rates(const Steps& of, float* decay, float* weight) const {
     for (int64_t h = 0; h < heads_; ++h) {
       const int64_t at = (place / of.steps * heads_ + h) * of.steps + place % of.steps;
       const float dt = Softplus(numbers[h] + dt_bias_[h]);
-      decay[at] = -std::exp(A_log_[h]) * dt;
-      weight[at] = mamba_ ? dt : 1.0f / (1.0f + std::exp(-numbers[heads_ + h]));
+      decay[at] = -portable::Exp(A_log_[h]) * dt;
+      weight[at] = mamba_ ? dt : portable::Logistic(numbers[heads_ + h]);
       if (!std::isnan(decay[at]) && !std::isnan(weight[at])) continue;
       // As decays they would be refused as arguments of a call; the values carry them to the answer.
       decay[at] = weight[at] = 0;
@@ -160,7 +161,7 @@ void LinearMixer::ShapeKeys(const Steps& of) const {
   for (int64_t place = 0; place < of.all.extent[0]; ++place) {
     float *const keys = &of.all(place, gate_ + value_), *const queries = keys + key_;
     if (linear_) {
-      for (int64_t c = 0; c < 2 * key_; ++c) keys[c] = keys[c] > 0 ? keys[c] + 1 : std::exp(keys[c]);
+      for (int64_t c = 0; c < 2 * key_; ++c) keys[c] = keys[c] > 0 ? keys[c] + 1 : portable::Exp(keys[c]);
     } else if (retention_) {
       for (int64_t c = 0; c < key_; ++c) keys[c] *= scale;
     } else if (delta_) {
@@ -232,7 +233,8 @@ void LinearMixer::Forward(View<float, 3> X, View<float, 3> Y, const EncoderCall&
   if (mamba_ || delta_) Convolve(of), Rates(of, decay, weight);
   if (retention_) {
     Turn(of, call);
-    for (int64_t h = 0; h < heads_; ++h) decay[h] = static_cast<float>(std::log1p(-std::exp2(-5.0 - static_cast<double>(h))));
+    for (int64_t h = 0; h < heads_; ++h)
+      decay[h] = static_cast<float>(portable::Log1p(-portable::Exp2(-5.0 - static_cast<double>(h))));
   }
   LinearInputs<float> inputs;
   LinearOutputs<float> outputs;

@@ -5,10 +5,11 @@
 #include <type_traits>
 #include <utility>
 
+#include "batch_attention.h"
 #include "encoders/linear_mixer.h"
 #include "encoders/recurrent_cell.h"
 #include "encoders/residual_encoder.h"
-#include "heed/thread_workspace.h"
+#include "heed/portable_math.h"
 #include "parameter.h"
 
 namespace heed {
@@ -60,10 +61,10 @@ void LstmnReader::Recall(int64_t t, const float* question, const float* scored, 
   float largest = -INFINITY, total = 0;
   for (int64_t i = 0; i < t; ++i) {
     float score = 0;
-    for (int64_t c = 0; c < hidden_; ++c) score += score_[c] * std::tanh(scored[i * hidden_ + c] + question[c]);
+    for (int64_t c = 0; c < hidden_; ++c) score += score_[c] * portable::Tanh(scored[i * hidden_ + c] + question[c]);
     weights[i] = score, largest = std::max(largest, score);
   }
-  for (int64_t i = 0; i < t; ++i) total += weights[i] = std::exp(weights[i] - largest);
+  for (int64_t i = 0; i < t; ++i) total += weights[i] = portable::Exp(weights[i] - largest);
   std::fill_n(summary, hidden_, 0.0f), std::fill_n(memory, hidden_, 0.0f);
   for (int64_t i = 0; i < t; ++i) {
     const float weight = weights[i] / total;
@@ -88,7 +89,6 @@ void LstmnReader::Forward(View<float, 3> X, View<float, 3> Y, const EncoderCall&
   score_input_.Multiply(AllRows(X), {}, asked, call.executor);
   from_input_.Multiply(AllRows(X), bias, entering, call.executor);
   std::fill_n(summary.data, summary.size(), 0.0f), std::fill_n(memory.data, memory.size(), 0.0f);
-  const auto logistic = [](float x) { return 1.0f / (1.0f + std::exp(-x)); };
   // Step t of all rows.
   const auto at_step = [&](View<float, 2> of_all, int64_t t) {
     return View<float, 2>{&of_all(t, 0), {rows, of_all.extent[1]}, {steps * of_all.extent[1], 1}};
@@ -108,9 +108,10 @@ void LstmnReader::Forward(View<float, 3> X, View<float, 3> Y, const EncoderCall&
         return entering(row * steps + t, g * hidden_ + c) + kept(row, g * hidden_ + c);
       };
       for (int64_t c = 0; c < hidden_; ++c) {
-        const float cell = logistic(gate(1, c)) * memory(row, c) + logistic(gate(0, c)) * std::tanh(gate(2, c));
+        const float cell =
+            portable::Logistic(gate(1, c)) * memory(row, c) + portable::Logistic(gate(0, c)) * portable::Tanh(gate(2, c));
         cells(row * steps + t, c) = cell;
-        states(row * steps + t, c) = Y(row, t, c) = logistic(gate(3, c)) * std::tanh(cell);
+        states(row * steps + t, c) = Y(row, t, c) = portable::Logistic(gate(3, c)) * portable::Tanh(cell);
       }
     }
     score_state_.Multiply(at_step(states, t), {}, at_step(scored, t), call.executor);
@@ -149,7 +150,7 @@ class IntraDecoderReader {
       return View<float, 4>{first, {rows, 1, steps, hidden}, {steps * row_stride, 0, row_stride, 1}};
     };
     const View<float, 4> q = one_head(states.data, hidden), earlier = one_head(beside.data + hidden, 2 * hidden);
-    heed::Forward(attention, q, one_head(keys.data, hidden), q, earlier, {}, ThreadWorkspace(), call.executor);
+    ForwardBatch(attention, q, one_head(keys.data, hidden), q, earlier, call.lengths, call.executor);
     combine_.Forward(View<const float, 3>::Contiguous(beside.data, {rows, steps, 2 * hidden}), Y, call.executor);
   }
 

@@ -4,12 +4,11 @@
 #include <cmath>
 
 #include "heed/error.h"
+#include "heed/portable_math.h"
 #include "parameter.h"
 
 namespace heed {
 namespace {
-
-float Logistic(float x) { return 1.0f / (1.0f + std::exp(-x)); }
 
 View<const float, 1> BiasOf(const std::vector<float>& bias) {
   return bias.empty() ? View<const float, 1>() : View<const float, 1>::Contiguous(bias.data(), {std::ssize(bias)});
@@ -79,14 +78,14 @@ void RecurrentCell::Step(const float* entering, const float* kept, float* h, flo
   const auto sum = [&](int64_t gate, int64_t i) { return entering[gate * hidden_ + i] + kept[gate * hidden_ + i]; };
   for (int64_t i = 0; i < hidden_; ++i) {
     if (kind_ == Kind::kLstm) {
-      c[i] = Logistic(sum(1, i)) * c[i] + Logistic(sum(0, i)) * std::tanh(sum(2, i));
-      h[i] = Logistic(sum(3, i)) * std::tanh(c[i]);
+      c[i] = portable::Logistic(sum(1, i)) * c[i] + portable::Logistic(sum(0, i)) * portable::Tanh(sum(2, i));
+      h[i] = portable::Logistic(sum(3, i)) * portable::Tanh(c[i]);
     } else if (kind_ == Kind::kGru) {
-      const float z = Logistic(sum(1, i));
-      const float n = std::tanh(entering[2 * hidden_ + i] + Logistic(sum(0, i)) * kept[2 * hidden_ + i]);
+      const float z = portable::Logistic(sum(1, i));
+      const float n = portable::Tanh(entering[2 * hidden_ + i] + portable::Logistic(sum(0, i)) * kept[2 * hidden_ + i]);
       h[i] = (h[i] - n) * z + n;
     } else {
-      h[i] = std::tanh(sum(0, i));
+      h[i] = portable::Tanh(sum(0, i));
     }
   }
 }

@@ -3,10 +3,11 @@
 #include <cmath>
 #include <utility>
 
+#include "batch_attention.h"
 #include "encoders/recurrent_cell.h"
 #include "encoders/residual_encoder.h"
 #include "heed/error.h"
-#include "heed/thread_workspace.h"
+#include "heed/portable_math.h"
 
 namespace heed {
 namespace {
@@ -118,7 +119,7 @@ void SelfAttentiveEncoder::Mix(int64_t layer, View<float, 3> X, View<float, 3> Y
                        M = call.workspace.TakeRows(batch * embeddings, heads * width),
                        given = call.workspace.TakeRows(batch * embeddings, width);
   mine.hidden.Forward(states, hidden, call.executor);
-  for (int64_t i = 0; i < hidden.size(); ++i) hidden.data[i] = std::tanh(hidden.data[i]);
+  for (int64_t i = 0; i < hidden.size(); ++i) hidden.data[i] = portable::Tanh(hidden.data[i]);
   Attention attention;
   attention.scale = 1.0;
   attention.causal = options().causal ? Causal::kBottomRight : Causal::kNone;
@@ -126,8 +127,10 @@ void SelfAttentiveEncoder::Mix(int64_t layer, View<float, 3> X, View<float, 3> Y
   const std::array<int64_t, 4> steps_of{batch, 1, steps, width};
   const View<const float, 4> q{mine.questions.data(), {batch, heads, embeddings, width}, {0, width, 0, 1}};
   const View<float, 4> out{M.data, {batch, heads, embeddings, width}, {embeddings * heads * width, width, heads * width, 1}};
-  heed::Forward(attention, q, View<const float, 4>::Contiguous(hidden.data, steps_of),
-                View<const float, 4>::Contiguous(Y.data, steps_of), out, {}, ThreadWorkspace(), call.executor);
+  // Embeddings of a causal row are as many as its steps.
+  ForwardBatch(attention, q, View<const float, 4>::Contiguous(hidden.data, steps_of),
+               View<const float, 4>::Contiguous(Y.data, steps_of), out, options().causal ? call.lengths : nullptr,
+               call.executor);
   for (int64_t h = 0; h < heads; ++h) {
     const View<const float, 2> from{M.data + h * width, {M.extent[0], width}, {heads * width, 1}};
     const auto bias =

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "heed/error.h"
+#include "heed/portable_math.h"
 
 namespace heed {
 namespace {
@@ -13,9 +14,9 @@ namespace {
 void Softmax(double* logits, int64_t count) {
   const double largest = *std::max_element(logits, logits + count);
   double sum = 0;
-  for (int64_t c = 0; c < count; ++c) sum += std::exp(logits[c] - largest);
-  const double normaliser = largest + std::log(sum);
-  for (int64_t c = 0; c < count; ++c) logits[c] = std::exp(logits[c] - normaliser);
+  for (int64_t c = 0; c < count; ++c) sum += portable::Exp(logits[c] - largest);
+  const double normaliser = largest + portable::Log(sum);
+  for (int64_t c = 0; c < count; ++c) logits[c] = portable::Exp(logits[c] - normaliser);
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "heed/error.h"
+#include "heed/portable_math.h"
 #include "heed/series_cells.h"
 #include "heed/shown_name.h"
 #include "kept_arrays.h"
@@ -24,7 +25,7 @@ class SimpleMethod final : public WindowAnswerer {
   }
   void AnswerBatch(const SeriesBatch&, View<double, 2> out, ModelWorkspace&, Executor&) const override {
     for (int64_t i = 0; i < out.extent[0]; ++i) {
-      for (int64_t o = 0; o < out.extent[1]; ++o) out(i, o) = shares_.empty() ? 0 : std::log(shares_[o]);
+      for (int64_t o = 0; o < out.extent[1]; ++o) out(i, o) = shares_.empty() ? 0 : portable::Log(shares_[o]);
     }
   }
 
@@ -129,7 +130,8 @@ class NeighbourMethod final : public RowMethod {
       for (int64_t o = 0; classes_.empty() && o < outputs_; ++o) answer[o] += y_[nearest[i] * outputs_ + o];
     }
     const auto kept = static_cast<double>(kept_);
-    for (int64_t o = 0; o < outputs_; ++o) answer[o] = classes_.empty() ? answer[o] / kept : std::log(answer[o] / (kept + 1));
+    for (int64_t o = 0; o < outputs_; ++o)
+      answer[o] = classes_.empty() ? answer[o] / kept : portable::Log(answer[o] / (kept + 1));
   }
 
   int64_t outputs_, examples_;

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "heed/error.h"
+#include "heed/portable_math.h"
 
 namespace heed {
 namespace {
@@ -46,7 +47,7 @@ void FillTerms(const Calendar& method, double time, double* terms) {
     const double seconds = SecondsOfPeriod(period);
     for (int64_t k = 1, count = Harmonics(method, seconds); k <= count; ++k) {
       const double angle = time * (2 * std::numbers::pi * static_cast<double>(k) / seconds);
-      *terms++ = std::cos(angle), *terms++ = std::sin(angle);
+      *terms++ = portable::Cos(angle), *terms++ = portable::Sin(angle);
     }
   }
 }

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "heed/error.h"
+#include "heed/portable_math.h"
 #include "heed/shown_name.h"
 
 namespace heed {
@@ -171,7 +172,7 @@ SeriesBatch MakeBatch(const SeriesForm& form, const SeriesInput& input, const Se
       if (times == nullptr) continue;
       times[w * batch.steps + i] = (input.times(row, step) - input.times(row, first)) / form.typical_step;
       const double since = step == 0 ? 1 : (input.times(row, step) - input.times(row, step - 1)) / form.typical_step;
-      out[last] = static_cast<float>(std::log(since));
+      out[last] = static_cast<float>(portable::Log(since));
     }
   }
   batch.lengths = lengths;

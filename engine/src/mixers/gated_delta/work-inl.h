@@ -18,6 +18,7 @@
 #endif
 
 #include <algorithm>
+#include <cstddef>
 
 #include "hwy/highway.h"
 #include "mixers/chunk-inl.h"
@@ -135,14 +136,14 @@ class DeltaWork : ChunkWork<T> {
     T* d_v = scratch_.out;
     for (int64_t t = 0; t < chunk_.rows; ++t) {
       const auto beta = hn::Set(d, scratch_.beta[t]), decay = hn::Set(d, scratch_.from_start[t]);
-      auto sum = hn::Zero(d);
-      for (int64_t i = t * width_; i < (t + 1) * width_; i += static_cast<int64_t>(hn::Lanes(d))) {
+      LaneSums<Tag> sums;
+      sums.ForEach(t * width_, (t + 1) * width_, [&](int64_t i, auto& sum) HWY_ATTR {
         const auto w = hn::Load(d, scratch_.d_u + i), of_value = hn::Mul(beta, w);
         hn::Store(of_value, d, d_v + i);
         hn::Store(hn::Neg(hn::Mul(decay, of_value)), d, scratch_.u + i);
         sum = hn::MulAdd(w, hn::NegMulAdd(decay, hn::Load(d, scratch_.held + i), hn::Load(d, scratch_.v + i)), sum);
-      }
-      scratch_.row[t] = hn::GetLane(hn::SumOfLanes(d, sum));
+      });
+      scratch_.row[t] = sums.Total();
       scratch_.suffix[t] += Base::Dot(scratch_.u + t * width_, scratch_.held + t * width_, width_);
     }
     this->StoreRows(d_v, width_, call_.gradients.d_v);
@@ -152,14 +153,20 @@ class DeltaWork : ChunkWork<T> {
   void OfSystem() const {
     const Tag d;
     this->PairProducts(scratch_.d_u, width_, columns_, scratch_.v_t, scratch_.system);
-    this->ForEachPair(0, [&](int64_t at, auto counts, int64_t t) HWY_ATTR {
-      const auto cotangent = hn::IfThenElseZero(counts, hn::Load(d, scratch_.system + at)),
-                 beta = hn::Set(d, -scratch_.beta[t]);
-      const auto of_beta = hn::IfThenElseZero(counts, hn::Mul(cotangent, hn::Load(d, scratch_.products + at)));
-      scratch_.row[t] -= hn::GetLane(hn::SumOfLanes(d, of_beta));
-      hn::Store(hn::MulAdd(beta, of_beta, hn::Load(d, scratch_.pairs + at)), d, scratch_.pairs + at);
-      hn::Store(hn::Mul(beta, hn::Mul(cotangent, hn::Load(d, scratch_.weights + at))), d, scratch_.system + at);
-    });
+    for (int64_t t = 0; t < chunk_.rows; ++t) {
+      const auto beta = hn::Set(d, -scratch_.beta[t]);
+      LaneSums<Tag> sums;
+      sums.ForEach(0, (t / kBlock + 1) * kBlock, [&](int64_t s, auto& sum) HWY_ATTR {
+        const int64_t at = t * kChunk + s;
+        const auto counts = hn::FirstN(d, static_cast<std::size_t>(std::max<int64_t>(0, t - s)));
+        const auto cotangent = hn::IfThenElseZero(counts, hn::Load(d, scratch_.system + at));
+        const auto of_beta = hn::IfThenElseZero(counts, hn::Mul(cotangent, hn::Load(d, scratch_.products + at)));
+        sum = hn::Add(sum, of_beta);
+        hn::Store(hn::MulAdd(beta, of_beta, hn::Load(d, scratch_.pairs + at)), d, scratch_.pairs + at);
+        hn::Store(hn::Mul(beta, hn::Mul(cotangent, hn::Load(d, scratch_.weights + at))), d, scratch_.system + at);
+      });
+      scratch_.row[t] -= sums.Total();
+    }
     for (int64_t t = 0; t < chunk_.rows && call_.gradients.d_beta.present(); ++t)
       call_.gradients.d_beta(chunk_.row, chunk_.head, chunk_.first + t) = scratch_.row[t];
     this->AddLower(scratch_.system, scratch_.k, keys_, scratch_.d_k);

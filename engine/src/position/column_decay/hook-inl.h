@@ -25,6 +25,7 @@
 #include "position/column_decay/scheme.h"
 #include "position/hook_place.h"
 #include "simd/exp2-inl.h"
+#include "simd/lane_sums-inl.h"
 #include "simd/tile-inl.h"
 #include "simd/transpose-inl.h"
 
@@ -246,16 +247,13 @@ class ColumnDecayHook final : public PositionHook<T> {
           T& d_query = scratch_.d_queries[c * place.panel + w];
           if (panel_.d_queries) d_query = MulAddOne(scratch_.keys[at], gradient, d_query);
           if (arrays_.d_keys)
-            arrays_.d_keys[first * width_ + at] += scratch_.factors[at] * (gradient * scratch_.query_rows[w * width_ + c]);
+            AddTo(arrays_.d_keys[first * width_ + at], scratch_.factors[at], gradient * scratch_.query_rows[w * width_ + c]);
         }
       }
   }
 
-  // Rounded as the products are.
-  static T MulAddOne(T a, T b, T c) {
-    const hn::CappedTag<T, 1> one;
-    return hn::GetLane(hn::MulAdd(hn::Set(one, a), hn::Set(one, b), hn::Set(one, c)));
-  }
+  // sum += a * b
+  static void AddTo(T& sum, T a, T b) { sum = MulAddOne(a, b, sum); }
 
   static constexpr hn::ScalableTag<T> d_{};
   const int64_t step_ = static_cast<int64_t>(hn::Lanes(d_));

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "core/refuse.h"
+#include "heed/portable_math.h"
 #include "position/table_checks.h"
 
 namespace heed::position {
@@ -64,8 +65,8 @@ void ColumnDecayCall<T>::Prepare() const {
   for (int64_t x = 0; x < cell_; ++x)
     for (int64_t c = 0; c < cut_.head_dim; ++c) {
       const double bits = rates_[c] * static_cast<double>(x);
-      steps_[x * cut_.head_dim + c] = static_cast<T>(std::exp2(bits));
-      steps_[(cell_ + x) * cut_.head_dim + c] = static_cast<T>(std::exp2(-bits));
+      steps_[x * cut_.head_dim + c] = static_cast<T>(portable::Exp2(bits));
+      steps_[(cell_ + x) * cut_.head_dim + c] = static_cast<T>(portable::Exp2(-bits));
     }
 }
 

@@ -23,6 +23,7 @@
 #include "position/content_bias/scheme.h"
 #include "position/hook_place.h"
 #include "position/offset-inl.h"
+#include "simd/lane_sums-inl.h"
 #include "simd/tile-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -171,16 +172,11 @@ class ContentQueries final : public PositionHook<T> {
     int64_t c = 0;
     for (; c + step <= head_dim_; c += step)
       hn::StoreU(hn::MulAdd(factors, hn::LoadU(d_, row + c), hn::LoadU(d_, to + c)), d_, to + c);
-    for (; c < head_dim_; ++c) to[c] += factor * row[c];
+    for (; c < head_dim_; ++c) to[c] = MulAddOne(factor, row[c], to[c]);
   }
 
   // The sum of row[w] over all lanes of the tile; those without a query hold 0.
-  T SumOver(const T* row, const TilePlace& place) const {
-    const int64_t step = static_cast<int64_t>(hn::Lanes(d_));
-    auto sum = hn::Zero(d_);
-    for (int64_t w = place.lane_begin; w < place.lane_end; w += step) sum = hn::Add(sum, hn::Load(d_, row + w));
-    return hn::GetLane(hn::SumOfLanes(d_, sum));
-  }
+  T SumOver(const T* row, const TilePlace& place) const { return SumOfLanesFrom(d_, row, place.lane_begin, place.lane_end); }
 
   // The sum of row[w] for begin <= w < end.
   T SumOver(const T* row, int64_t begin, int64_t end) const {
@@ -188,10 +184,12 @@ class ContentQueries final : public PositionHook<T> {
     const auto below = [&](int64_t limit, int64_t w) HWY_ATTR {
       return hn::FirstN(d_, static_cast<std::size_t>(std::clamp<int64_t>(limit - w, 0, step)));
     };
-    auto sum = hn::Zero(d_);
-    for (int64_t w = begin / step * step; w < end; w += step)
-      sum = hn::Add(sum, hn::IfThenElseZero(hn::AndNot(below(begin, w), below(end, w)), hn::Load(d_, row + w)));
-    return hn::GetLane(hn::SumOfLanes(d_, sum));
+    constexpr int64_t kWide = kSumLanes<decltype(d_)>;
+    LaneSums<decltype(d_)> sums;
+    sums.ForEach(begin / kWide * kWide, attention::RoundUp(end, kWide), [&](int64_t w, auto& part) HWY_ATTR {
+      part = hn::Add(part, hn::IfThenElseZero(hn::AndNot(below(begin, w), below(end, w)), hn::Load(d_, row + w)));
+    });
+    return sums.Total();
   }
 
   // key_content[j, row of the pair] = sum of d_scores[j, w]; the products that stood there are no longer needed.
@@ -237,7 +235,8 @@ class ContentQueries final : public PositionHook<T> {
     for (int64_t j = 0; j < place.keys; ++j)
       for (int64_t r = 0; r < count_; ++r) {
         const T factor = scratch_.key_content[j * stride_ + r];
-        for (int64_t c = 0; factor != 0 && c < width_; ++c) sums[r * width_ + c] += factor * scratch_.key_rows[j * width_ + c];
+        for (int64_t c = 0; factor != 0 && c < width_; ++c)
+          sums[r * width_ + c] = MulAddOne(factor, scratch_.key_rows[j * width_ + c], sums[r * width_ + c]);
       }
   }
 

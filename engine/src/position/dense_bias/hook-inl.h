@@ -21,6 +21,7 @@
 #include "hwy/highway.h"
 #include "position/dense_bias/scheme.h"
 #include "position/hook_place.h"
+#include "simd/lane_sums-inl.h"
 #include "simd/transpose-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -193,13 +194,8 @@ class DenseBiasHook final : public PositionHook<T> {
   void SumOverLanes(const TilePlace& place, const T* d_scores) {
     int64_t stride = 0;
     T* row = DenseRow(d_bias_, place, place.lane_begin, stride);
-    const int64_t step = static_cast<int64_t>(hn::Lanes(d_));
-    for (int64_t j = 0; j < place.keys; ++j) {
-      auto sums = hn::Zero(d_);
-      for (int64_t w = place.lane_begin; w < place.lane_end; w += step)
-        sums = hn::Add(sums, hn::Load(d_, d_scores + j * place.panel + w));
-      row[j * stride] += hn::GetLane(hn::SumOfLanes(d_, sums));
-    }
+    for (int64_t j = 0; j < place.keys; ++j)
+      row[j * stride] += SumOfLanesFrom(d_, d_scores + j * place.panel, place.lane_begin, place.lane_end);
   }
 
   static constexpr hn::ScalableTag<T> d_{};

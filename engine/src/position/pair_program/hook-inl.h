@@ -18,6 +18,7 @@
 #include "position/offset-inl.h"
 #include "position/pair_program/scheme.h"
 #include "position/pair_program/strip-inl.h"
+#include "simd/lane_sums-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace heed::HWY_NAMESPACE {
@@ -178,11 +179,11 @@ class PairProgramHook final : public PositionHook<T> {
         return SumDiagonals(d_, place, tile, scratch_.diagonals, call_.diagonals(), [&](int64_t y, T sum) { first[y] += sum; });
       }
       default: {
-        T sum = 0;
-        auto sums = hn::Zero(d_);
-        ForEachVector(place, [&](int64_t at) HWY_ATTR { sums = hn::Add(sums, hn::Load(d_, tile + at)); });
-        sum = hn::GetLane(hn::SumOfLanes(d_, sums));
-        *part += sum;
+        LaneSums<decltype(d_)> sums;
+        for (int64_t j = 0; j < place.keys; ++j)
+          sums.ForEach(place.lane_begin, place.lane_end,
+                       [&](int64_t w, auto& of) HWY_ATTR { of = hn::Add(of, hn::Load(d_, tile + j * place.panel + w)); });
+        *part += sums.Total();
       }
     }
   }
@@ -196,13 +197,8 @@ class PairProgramHook final : public PositionHook<T> {
     }
   }
   void SumOverLanes(const TilePlace& place, const T* tile, T* sums) const {
-    const int64_t step = static_cast<int64_t>(hn::Lanes(d_));
-    for (int64_t j = 0; j < place.keys; ++j) {
-      auto sum = hn::Zero(d_);
-      for (int64_t w = place.lane_begin; w < place.lane_end; w += step)
-        sum = hn::Add(sum, hn::Load(d_, tile + j * place.panel + w));
-      sums[j] += hn::GetLane(hn::SumOfLanes(d_, sum));
-    }
+    for (int64_t j = 0; j < place.keys; ++j)
+      sums[j] += SumOfLanesFrom(d_, tile + j * place.panel, place.lane_begin, place.lane_end);
   }
 
   // Adds the gradients of a strip to the entries of tables that its pairs read, where any arrive in its rows [keys, panel].

@@ -11,6 +11,7 @@
 #include <limits>
 #include <numbers>
 
+#include "heed/portable_math.h"
 #include "hwy/contrib/math/math-inl.h"
 #include "hwy/highway.h"
 #include "program/arithmetic.h"
@@ -114,20 +115,23 @@ template <class D>
 HWY_INLINE hn::Vec<D> Exp2Of(D d, hn::Vec<D> x) {
   using T = hn::TFromD<D>;
   return Within(
-      d, T{96}, x, [d](hn::Vec<D> a) HWY_ATTR { return PowerOfTwo(d, a); }, [](T a) { return std::exp2(a); });
+      d, T{96}, x, [d](hn::Vec<D> a) HWY_ATTR { return PowerOfTwo(d, a); },
+      [](T a) { return static_cast<T>(portable::Exp2(double{a})); });
 }
 
 template <class D>
 HWY_INLINE hn::Vec<D> SinOf(D d, hn::Vec<D> x) {
   using T = hn::TFromD<D>;
   return Within(
-      d, T{30000}, x, [d](hn::Vec<D> a) HWY_ATTR { return hn::Sin(d, a); }, [](T a) { return std::sin(a); });
+      d, T{30000}, x, [d](hn::Vec<D> a) HWY_ATTR { return hn::Sin(d, a); },
+      [](T a) { return static_cast<T>(portable::Sin(double{a})); });
 }
 template <class D>
 HWY_INLINE hn::Vec<D> CosOf(D d, hn::Vec<D> x) {
   using T = hn::TFromD<D>;
   return Within(
-      d, T{30000}, x, [d](hn::Vec<D> a) HWY_ATTR { return hn::Cos(d, a); }, [](T a) { return std::cos(a); });
+      d, T{30000}, x, [d](hn::Vec<D> a) HWY_ATTR { return hn::Cos(d, a); },
+      [](T a) { return static_cast<T>(portable::Cos(double{a})); });
 }
 
 }  // namespace heed::HWY_NAMESPACE

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "attention/position_hook-inl.h"
+#include "heed/portable_math.h"
 #include "hwy/highway.h"
 #include "position/pair_program/call_code.h"
 #include "position/pair_program/step_math-inl.h"
@@ -117,7 +118,9 @@ class StripStep {
           return rest;
         });
       case kPower:
-        return Two([](V a, V b) HWY_ATTR { return LaneByLane(d_, a, b, [](E x, E y) { return std::pow(x, y); }); });
+        return Two([](V a, V b) HWY_ATTR {
+          return LaneByLane(d_, a, b, [](E x, E y) { return static_cast<E>(portable::Pow(double{x}, double{y})); });
+        });
       case kMinimum:
         return Two([](V a, V b) HWY_ATTR { return KeepNan(d_, a, hn::IfThenElse(hn::Lt(a, b), a, b)); });
       case kMaximum:
@@ -159,7 +162,7 @@ class StripStep {
       case kSigmoid:
         return One([](V a) HWY_ATTR { return SigmoidOf(d_, a); });
       case kErf:
-        return One([](V a) HWY_ATTR { return LaneByLane(d_, a, a, [](E x, E) { return std::erf(x); }); });
+        return One([](V a) HWY_ATTR { return LaneByLane(d_, a, a, [](E x, E) { return portable::Erf(x); }); });
       case kSin:
         return One([](V a) HWY_ATTR { return SinOf(d_, a); });
       case kCos:

@@ -17,6 +17,7 @@
 #include "hwy/highway.h"
 #include "position/hook_place.h"
 #include "position/slope_bias/scheme.h"
+#include "simd/lane_sums-inl.h"
 #include "simd/tuning.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -52,14 +53,14 @@ class SlopeBiasHook final : public PositionHook<T> {
   void AddToRow(const TilePlace& place, int64_t w, T* row) override {
     const T slope = Slope(place.heads[w]);
     if (listed_) {
-      for (int64_t j = 0; j < place.keys; ++j) row[j] += slope * Signed(Between(place, j, w));
+      for (int64_t j = 0; j < place.keys; ++j) row[j] = MulAddOne(slope, Signed(Between(place, j, w)), row[j]);
       return;
     }
     const int64_t first = first_ + place.key - place.queries[w];
     ChangeRow(place.keys, row, [&](auto d, int64_t j, auto score) HWY_ATTR {
       const auto offset = hn::Add(hn::Set(d, static_cast<T>(first + j)), hn::Iota(d, T{0}));
       const auto direction = bias_.symmetric ? hn::Neg(hn::Abs(offset)) : offset;
-      return hn::Add(score, hn::Mul(hn::Set(d, slope), direction));
+      return hn::MulAdd(hn::Set(d, slope), direction, score);
     });
   }
 
@@ -72,15 +73,15 @@ class SlopeBiasHook final : public PositionHook<T> {
     if (!d_slope) return;
     T sum = 0;
     if (!listed_) {
-      const int64_t step = static_cast<int64_t>(hn::Lanes(d_));
-      auto sums = hn::Zero(d_);
+      LaneSums<decltype(d_)> sums;
       HWY_ALIGN T centres[simd::kWidestPanelBytes / sizeof(T)] = {};
       for (int64_t w = place.lane_begin; w < place.used_end(); ++w) centres[w] = Centre(place, w);
       for (int64_t j = 0; j < place.keys; ++j)
-        for (int64_t w = place.lane_begin; w < place.lane_end; w += step)
-          sums = hn::MulAdd(hn::Sub(Direction(place, j, w), hn::Load(d_, centres + w)),
-                            hn::Load(d_, d_scores + j * place.panel + w), sums);
-      sum = hn::GetLane(hn::SumOfLanes(d_, sums));
+        sums.ForEach(place.lane_begin, place.lane_end, [&](int64_t w, auto& part) HWY_ATTR {
+          part = hn::MulAdd(hn::Sub(Direction(place, j, w), hn::Load(d_, centres + w)),
+                            hn::Load(d_, d_scores + j * place.panel + w), part);
+        });
+      sum = sums.Total();
     } else {
       for (int64_t w = place.lane_begin; w < place.used_end(); ++w) {
         const T centre = Centre(place, w);

@@ -16,6 +16,7 @@
 #include "position/hook_place.h"
 #include "position/offset_panel-inl.h"
 #include "position/transformer_xl/scheme.h"
+#include "simd/lane_sums-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace heed::HWY_NAMESPACE {
@@ -84,20 +85,13 @@ class TransformerXlHook final : public PositionHook<T> {
   void EndBias(const PanelArrays<T>& panel, const View<const V, 2>& bias) {
     const View<const T, 2> table = call_.Table(panel.head);
     for (int64_t r = 0; r < call_.rows(); ++r) {
-      const T sum = scale_ * SumOfRow(scratch_.d_products + r * panel.panel, panel.panel);
+      const T sum = scale_ * SumOfLanesFrom(d_, scratch_.d_products + r * panel.panel, 0, panel.panel);
       if (sum == 0) continue;
       for (int64_t c = 0; c < table.extent[1]; ++c) {
         if (d_positions_) d_positions_[r * width_ + c] += sum * static_cast<T>(bias(panel.head, c));
         if (d_bias_) d_bias_[c] += sum * table(r, c);
       }
     }
-  }
-
-  static T SumOfRow(const T* row, int64_t panel) {
-    const int64_t step = static_cast<int64_t>(hn::Lanes(d_));
-    auto sum = hn::Zero(d_);
-    for (int64_t w = 0; w < panel; w += step) sum = hn::Add(sum, hn::Load(d_, row + w));
-    return hn::GetLane(hn::SumOfLanes(d_, sum));
   }
 
   static constexpr hn::ScalableTag<T> d_{};

@@ -1,0 +1,10 @@
+# Headers alone, see hwyConfig.cmake.
+set(nlohmann_json_FOUND TRUE)
+if(TARGET nlohmann_json::nlohmann_json)
+  return()
+endif()
+find_path(HEED_JSON_HEADERS nlohmann/json.hpp PATHS /usr/include /usr/local/include NO_CMAKE_FIND_ROOT_PATH REQUIRED)
+file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/headers)
+file(CREATE_LINK ${HEED_JSON_HEADERS}/nlohmann ${PROJECT_BINARY_DIR}/headers/nlohmann SYMBOLIC)
+add_library(nlohmann_json::nlohmann_json INTERFACE IMPORTED GLOBAL)
+target_include_directories(nlohmann_json::nlohmann_json SYSTEM INTERFACE ${PROJECT_BINARY_DIR}/headers)
