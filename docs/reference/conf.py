@@ -14,6 +14,8 @@ release = heed.__version__
 extensions = ["sphinx.ext.autodoc", "sphinx.ext.viewcode", "myst_parser", "breathe"]
 root_doc = "index"
 source_suffix = {".md": "markdown"}
+# Of the folders that documents link to, which lie beside them, no page is one of this site.
+exclude_patterns = ["inference/python/README.md"]
 
 breathe_projects = {"heed": os.environ["HEED_DOCS_XML"]}
 breathe_default_project = "heed"
@@ -27,7 +29,8 @@ myst_enable_extensions = ["fieldlist"]
 autodoc_typehints = "signature"
 autodoc_member_order = "bysource"
 autodoc_default_options = {"members": True, "show-inheritance": False}
-autodoc_preserve_defaults = True
+# Not as the source writes them: the keywords of a TypedDict stand in signatures whose source has **options.
+autodoc_preserve_defaults = False
 python_use_unqualified_type_names = True
 add_module_names = False
 
