@@ -205,7 +205,9 @@ uint64_t HashTables(uint64_t seed, Executor& /*executor*/) {
   Arrays<T> arrays(random);
   SinusoidalOptions options;
   options.angles = Chance(random, 2) ? Angles::kFloat32 : Angles::kFloat64;
-  SinusoidalTable(options, Pick(random, {0, 5000}), arrays.template Make<2>({100, 65}));
+  // Arguments are evaluated in any order.
+  const View<T, 2> table = arrays.template Make<2>({100, 65});
+  SinusoidalTable(options, Pick(random, {0, 5000}), table);
   const View<T, 1> positions = arrays.template Make<1>({50}, 1e5);
   std::vector<double> exact(positions.data, positions.data + 50);
   SinusoidalTable(options, View<const double, 1>::Contiguous(exact.data(), {50}), arrays.template Make<2>({50, 32}));
