@@ -43,6 +43,7 @@ ForwardResult AttentionForward(const at::Tensor& query, const at::Tensor& key, c
   if (exact) result.correction = at::empty(row_shape, rows);
   if (exact && LeavesRemainder(query.scalar_type())) result.remainder = EmptyOutput(query, value, at::kBFloat16);
   if (options.return_statistics()) result.statistics = at::empty({3, row_shape[0], row_shape[1], row_shape[2]}, rows);
+  if (exact && options.return_statistics()) result.largest_key = at::empty(row_shape, rows.dtype(at::kLong));
   TorchExecutor executor;
   WithElementType(query.scalar_type(), [&]<class T>(T) {
     Statistics<Accum<T>> statistics;
@@ -53,7 +54,8 @@ ForwardResult AttentionForward(const at::Tensor& query, const at::Tensor& key, c
     }
     Forward<T>(EngineOptions<Accum<T>>(options), ViewOf<const T, 4>(query), ViewOf<const T, 4>(key), ViewOf<const T, 4>(value),
                ViewOf<T, 4>(result.output), ViewOf<Accum<T>, 3>(result.lse), ThreadWorkspace(), executor, statistics,
-               ViewOf<BFloat16, 4>(result.remainder), ViewOf<Accum<T>, 3>(result.correction));
+               ViewOf<BFloat16, 4>(result.remainder), ViewOf<Accum<T>, 3>(result.correction),
+               ViewOf<int64_t, 3>(result.largest_key));
   });
   return result;
 }
@@ -95,45 +97,69 @@ Operands EmptyGradients(Operands given, const Wanted& wanted, std::optional<at::
   return gradients;
 }
 
-Operands AttentionBackward(const at::Tensor& d_output, const at::Tensor& d_lse, const SavedCall& saved,
-                           const AttentionOptions& options, const Wanted& wanted) {
-  // These two come from outside of heed, past every check of its own.
-  const at::Tensor d_out = d_output.defined() ? Dense("d_output", d_output) : at::zeros_like(saved.output);
-  const at::Tensor d_rows = d_lse.defined() ? Dense("d_lse", d_lse) : d_lse;
+namespace {
+
+template <class A>
+StatisticGradients<A> StatisticsOf(const at::Tensor& d_statistics, const SavedCall& saved) {
+  StatisticGradients<A> of;
+  if (!d_statistics.defined()) return of;
+  const auto view = [](const at::Tensor& statistics, int64_t s) { return ViewOf<const A, 3>(statistics[s]); };
+  of.entropy = view(saved.statistics, 0), of.d_entropy = view(d_statistics, 0);
+  of.max_weight = view(saved.statistics, 1), of.d_max_weight = view(d_statistics, 1);
+  of.mean_distance = view(saved.statistics, 2), of.d_mean_distance = view(d_statistics, 2);
+  of.largest_key = ViewOf<const int64_t, 3>(saved.largest_key);
+  return of;
+}
+
+template <class A>
+BiasGradients<A> TableGradients(const AttentionOptions& options, const AttentionTensors& d) {
+  BiasGradients<A> d_biases;
+  d_biases.bias = ViewOf<A, 4>(d.bias);
+  d_biases.relative_bias = ViewOf<A, 2>(d.relative_bias);
+  d_biases.slopes = ViewOf<A, 1>(d.slopes);
+  d_biases.content_keys = ViewOf<A, 2>(d.content_keys);
+  d_biases.content_values = ViewOf<A, 2>(d.content_values);
+  if (const at::Tensor& queries = d.content_queries; queries.defined() && queries.dim() == 3) {
+    d_biases.content_head_queries = ViewOf<A, 3>(queries);
+  } else {
+    d_biases.content_queries = ViewOf<A, 2>(queries);
+  }
+  d_biases.transformer_xl_positions = ViewOf<A, 3>(d.transformer_xl_positions);
+  d_biases.transformer_xl_bias = ViewOf<A, 2>(d.transformer_xl_bias);
+  d_biases.contextual_position = ViewOf<A, 2>(d.contextual_position);
+  d_biases.score_tables = ProgramGradients<A>(options.score_extents(), d.score_reals);
+  d_biases.sinks = ViewOf<A, 3>(d.sinks);
+  return d_biases;
+}
+
+}  // namespace
+
+Operands AttentionBackward(const ResultGradients& d_results, const SavedCall& saved, const AttentionOptions& options,
+                           const Wanted& wanted) {
+  // These come from outside of heed, past every check of its own.
+  const auto dense = [](const char* name, const at::Tensor& d) { return d.defined() ? Dense(name, d) : d; };
+  const at::Tensor d_out = d_results.output.defined() ? Dense("d_output", d_results.output) : at::zeros_like(saved.output);
+  const at::Tensor d_rows = dense("d_lse", d_results.lse), d_statistics = dense("d_statistics", d_results.statistics);
   // A gradient of a table is summed up in the accumulator's type, whatever the table holds.
   Operands d = EmptyGradients({saved.query, saved.key, saved.value, options.tensors()}, wanted,
                               AccumulatorType(saved.query.scalar_type()));
   TorchExecutor executor;
   WithElementType(saved.query.scalar_type(), [&]<class T>(T) {
     using A = Accum<T>;
-    BiasGradients<A> d_biases;
-    d_biases.bias = ViewOf<A, 4>(d.tensors.bias);
-    d_biases.relative_bias = ViewOf<A, 2>(d.tensors.relative_bias);
-    d_biases.slopes = ViewOf<A, 1>(d.tensors.slopes);
-    d_biases.content_keys = ViewOf<A, 2>(d.tensors.content_keys);
-    d_biases.content_values = ViewOf<A, 2>(d.tensors.content_values);
-    if (const at::Tensor& queries = d.tensors.content_queries; queries.defined() && queries.dim() == 3) {
-      d_biases.content_head_queries = ViewOf<A, 3>(queries);
-    } else {
-      d_biases.content_queries = ViewOf<A, 2>(queries);
-    }
-    d_biases.transformer_xl_positions = ViewOf<A, 3>(d.tensors.transformer_xl_positions);
-    d_biases.transformer_xl_bias = ViewOf<A, 2>(d.tensors.transformer_xl_bias);
-    d_biases.contextual_position = ViewOf<A, 2>(d.tensors.contextual_position);
-    d_biases.score_tables = ProgramGradients<A>(options.score_extents(), d.tensors.score_reals);
     Backward<T>(EngineOptions<A>(options), ViewOf<const T, 4>(saved.query), ViewOf<const T, 4>(saved.key),
                 ViewOf<const T, 4>(saved.value), ViewOf<const T, 4>(saved.output), ViewOf<const A, 3>(saved.lse),
-                ViewOf<const T, 4>(d_out), ViewOf<T, 4>(d.query), ViewOf<T, 4>(d.key), ViewOf<T, 4>(d.value), d_biases,
-                ThreadWorkspace(), executor, ViewOf<const A, 3>(d_rows), ViewOf<const BFloat16, 4>(saved.remainder),
-                ViewOf<const A, 3>(saved.correction));
+                ViewOf<const T, 4>(d_out), ViewOf<T, 4>(d.query), ViewOf<T, 4>(d.key), ViewOf<T, 4>(d.value),
+                TableGradients<A>(options, d.tensors), ThreadWorkspace(), executor, ViewOf<const A, 3>(d_rows),
+                ViewOf<const BFloat16, 4>(saved.remainder), ViewOf<const A, 3>(saved.correction),
+                StatisticsOf<A>(d_statistics, saved));
   });
   return d;
 }
 
-Operands GradientsOf(const at::Tensor& d_output, const at::Tensor& d_lse, const SavedCall& saved, Operands given,
-                     AttentionOptions options, const Wanted& wanted) {
+Operands GradientsOf(const ResultGradients& d_results, const SavedCall& saved, Operands given, AttentionOptions options,
+                     const Wanted& wanted) {
   options.tensors(Resolved(given.tensors, saved.query));
-  Operands d = AttentionBackward(d_output, d_lse, saved, options, wanted);
+  Operands d = AttentionBackward(d_results, saved, options, wanted);
   for (std::size_t t = 0; t < Operands::kCount; ++t) {
     at::Tensor& gradient = *d.All()[t];
     if (!gradient.defined()) continue;

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <string_view>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
@@ -23,6 +24,10 @@ void CheckAttentionInputs(const at::Tensor& query, const at::Tensor& key, const 
 // Throws InvalidArgument unless gradients (where defined) and what the forward pass returned have the types it returned.
 void CheckSavedTensors(const at::Tensor& d_output, const at::Tensor& d_lse, const at::Tensor& query, const at::Tensor& output,
                        const at::Tensor& lse);
+
+// Throws InvalidArgument unless there is no gradient of statistics, or all have the types that the forward pass returned.
+void CheckSavedStatistics(const at::Tensor& d_statistics, const at::Tensor& statistics, const at::Tensor& largest_key,
+                          const at::Tensor& lse);
 
 // Whether outputs of the type are rounded, and leave a remainder for the gradients.
 bool LeavesRemainder(at::ScalarType type);
@@ -59,6 +64,7 @@ struct ForwardResult {
   at::Tensor statistics;  // [3, B, Hq, Nq], undefined unless asked for
   // What rounding took, undefined unless wanted: of 16-bit outputs, bfloat16 [B, Hq, Nq, Dv]; of lse, a factor [B, Hq, Nq].
   at::Tensor remainder, correction;
+  at::Tensor largest_key;  // int64 [B, Hq, Nq], beside statistics whose gradients are wanted
 };
 // Options carry a seed where dropout is not 0, and resolved tensors. What is not kept is undefined.
 ForwardResult AttentionForward(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
@@ -79,6 +85,11 @@ struct Operands {
   static constexpr const char* Name(std::size_t index) {
     return index < kOwnNames.size() ? kOwnNames[index] : AttentionTensors::kNames[index - kOwnNames.size()];
   }
+  static constexpr std::size_t Index(std::string_view name) {
+    std::size_t index = 0;
+    while (Name(index) != name) ++index;
+    return index;
+  }
   std::array<at::Tensor*, kCount> All() {
     std::array<at::Tensor*, kCount> all{&query, &key, &value};
     std::copy_n(tensors.All().begin(), AttentionTensors::kDifferentiable, all.begin() + kOwnNames.size());
@@ -92,17 +103,20 @@ using Wanted = std::array<bool, Operands::kCount>;
 Operands EmptyGradients(Operands given, const Wanted& wanted, std::optional<at::ScalarType> table_type = {});
 
 // What the forward pass took and gave; remainder and correction undefined where they were not wanted: gradients then inherit
-// the rounding of a 16-bit output and of the log-sum-exp.
+// the rounding of a 16-bit output and of the log-sum-exp. statistics, largest_key: where statistics have gradients.
 struct SavedCall {
-  at::Tensor query, key, value, output, lse, remainder, correction;
+  at::Tensor query, key, value, output, lse, remainder, correction, statistics, largest_key;
 };
-// d_output, d_lse: gradients of the two results; an undefined one counts as zeros.
-Operands AttentionBackward(const at::Tensor& d_output, const at::Tensor& d_lse, const SavedCall& saved,
-                           const AttentionOptions& options, const Wanted& wanted);
+// Gradients of the results; an undefined one counts as zeros.
+struct ResultGradients {
+  at::Tensor output, lse, statistics;
+};
+Operands AttentionBackward(const ResultGradients& d_results, const SavedCall& saved, const AttentionOptions& options,
+                           const Wanted& wanted);
 
 // The same of tensors as they were given, not resolved yet; each gradient has the shape and type of what it belongs to.
-Operands GradientsOf(const at::Tensor& d_output, const at::Tensor& d_lse, const SavedCall& saved, Operands given,
-                     AttentionOptions options, const Wanted& wanted);
+Operands GradientsOf(const ResultGradients& d_results, const SavedCall& saved, Operands given, AttentionOptions options,
+                     const Wanted& wanted);
 
 // The weights before dropout of chosen heads and rows (int64; undefined: all), [B, heads, rows, Nk], from the log-sum-exp of
 // the forward pass.

@@ -23,7 +23,9 @@ using torch::jit::Stack;
 // Query, key and value, the options' tensors, the seed.
 constexpr std::size_t kTensors = 3 + AttentionTensors::kCount + 1;
 // Of the operator's results, those that are differentiable, and what a backward pass needs beside them.
-constexpr std::size_t kOutput = 0, kLse = 1, kRemainder = 3, kCorrection = 4, kResults = 5;
+constexpr std::size_t kOutput = 0, kLse = 1, kStatistics = 2, kRemainder = 3, kCorrection = 4, kLargestKey = 5, kResults = 6;
+// Behind the tensors are saved output, lse, remainder and correction, then statistics and their keys.
+constexpr std::size_t kSavedStatistics = kTensors + 4;
 
 at::ArrayRef<at::Tensor> OperandsOf(const variable_list& tensors) {
   return at::ArrayRef<at::Tensor>(tensors).slice(0, Operands::kCount);
@@ -31,16 +33,25 @@ at::ArrayRef<at::Tensor> OperandsOf(const variable_list& tensors) {
 
 variable_list Gradients(const variable_list& d_results, const variable_list& saved, const std::vector<bool>& wanted,
                         const std::vector<IValue>& numbers) {
+  const at::Tensor d_statistics = d_results.size() > kStatistics ? d_results[kStatistics] : at::Tensor();
   if (ArePlain(d_results) && ArePlain(saved) && !WantsNode(d_results) && !WantsNode(saved)) {
     // What the operator's kernel does, without the making of its sixty arguments.
     Operands given{saved[0], saved[1], saved[2], {}};
     const auto tensors = given.tensors.All();
     for (std::size_t t = 0; t < tensors.size(); ++t) *tensors[t] = saved[3 + t];
-    const SavedCall call{saved[0],           saved[1], saved[2], saved[kTensors], saved[kTensors + 1], saved[kTensors + 2],
-                         saved[kTensors + 3]};
+    const SavedCall call{saved[0],
+                         saved[1],
+                         saved[2],
+                         saved[kTensors],
+                         saved[kTensors + 1],
+                         saved[kTensors + 2],
+                         saved[kTensors + 3],
+                         saved[kSavedStatistics],
+                         saved[kSavedStatistics + 1]};
     Wanted asked{};
     std::copy(wanted.begin(), wanted.end(), asked.begin());
-    Operands d = GradientsOf(d_results[0], d_results[1], call, given, OptionsFrom(numbers, saved[kTensors - 1]), asked);
+    const ResultGradients of_results{d_results[0], d_results[1], d_statistics};
+    Operands d = GradientsOf(of_results, call, given, OptionsFrom(numbers, saved[kTensors - 1]), asked);
     variable_list gradients;
     for (at::Tensor* gradient : d.All()) gradients.push_back(std::move(*gradient));
     return gradients;
@@ -52,10 +63,14 @@ variable_list Gradients(const variable_list& d_results, const variable_list& sav
     for (std::size_t t = first; t < end; ++t) stack.push_back(OptionalValue(saved[t]));
   };
   push(0, 3);
-  push(kTensors, saved.size());
+  push(kTensors, kSavedStatistics);
   push(3, kTensors);
+  stack.push_back(OptionalValue(d_statistics));
+  push(kSavedStatistics, saved.size());
   stack.insert(stack.end(), numbers.begin(), numbers.end());
-  stack.insert(stack.end(), wanted.begin(), wanted.end());
+  c10::List<bool> each;
+  for (const bool one : wanted) each.push_back(one);
+  stack.emplace_back(std::move(each));
   backward.callBoxed(&stack);
   return TensorsOf(stack);
 }
@@ -68,11 +83,13 @@ auto NodeOf(const variable_list& tensors, std::vector<IValue> numbers) {
 
 // The results become the node's.
 template <class Pointer>
-void Give(const Pointer& node, const at::Tensor& output, const at::Tensor& lse, const at::Tensor& remainder,
-          const at::Tensor& correction) {
-  for (const at::Tensor* result : {&output, &lse}) torch::autograd::set_history(*result, node);
-  node->Save({output, lse}, /*outputs=*/true);
-  node->Save({remainder, correction});
+void Give(const Pointer& node, const ForwardResult& of) {
+  for (const at::Tensor* result : {&of.output, &of.lse, &of.statistics})
+    if (result->defined()) torch::autograd::set_history(*result, node);
+  node->Save({of.output, of.lse}, /*outputs=*/true);
+  node->Save({of.remainder, of.correction});
+  node->Save({of.statistics}, /*outputs=*/true);
+  node->Save({of.largest_key});
 }
 
 void ForwardWithDerivative(const OperatorHandle& op, c10::DispatchKeySet keys, Stack* stack) {
@@ -87,11 +104,12 @@ void ForwardWithDerivative(const OperatorHandle& op, c10::DispatchKeySet keys, S
     const IValue& value = torch::jit::peek(*stack, r, kResults);
     return value.isTensor() ? value.toTensor() : at::Tensor();
   };
-  Give(node, result(kOutput), result(kLse), result(kRemainder), result(kCorrection));
+  Give(node,
+       {result(kOutput), result(kLse), result(kStatistics), result(kRemainder), result(kCorrection), result(kLargestKey)});
 }
 
 void BackwardOnce(const OperatorHandle& op, c10::DispatchKeySet keys, Stack* stack) {
-  CallOnce("attention", op, keys, stack, TensorsOnStack(op, *stack, 0, 6 + kTensors));
+  CallOnce("attention", op, keys, stack, TensorsOnStack(op, *stack, 0, 9 + kTensors));
 }
 
 }  // namespace
@@ -107,7 +125,7 @@ ForwardResult DifferentiableAttention(const at::Tensor& query, const at::Tensor&
   const at::NoGradGuard no_grad;
   ForwardResult result = AttentionForward(query, key, value, options, wanted ? Kept::kExact : Kept::kLse);
   if (!wanted) return result;
-  Give(NodeOf(tensors, NumbersOf(options)), result.output, result.lse, result.remainder, result.correction);
+  Give(NodeOf(tensors, NumbersOf(options)), result);
   return result;
 }
 

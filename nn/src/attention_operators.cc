@@ -50,7 +50,8 @@ void ForwardOperator(const OperatorHandle& op, Stack* stack) {
     call.options.tensors() = Resolved(call.options.tensors(), call.query);
     const ForwardResult result =
         AttentionForward(call.query, call.key, call.value, call.options, call.exact ? Kept::kExact : Kept::kLse);
-    torch::jit::push(*stack, result.output, result.lse, result.statistics, result.remainder, result.correction);
+    torch::jit::push(*stack, result.output, result.lse, result.statistics, result.remainder, result.correction,
+                     result.largest_key);
   });
 }
 
@@ -140,7 +141,8 @@ void ForwardShape(const OperatorHandle& op, Stack* stack) {
     torch::jit::push(*stack, EmptyOutput(query, value, query.scalar_type()), at::empty_symint({batch, heads, steps}, rows),
                      statistics ? at::empty_symint({3, batch, heads, steps}, rows) : at::Tensor(),
                      remainder ? EmptyOutput(query, value, at::kBFloat16) : at::Tensor(),
-                     wanted ? at::empty_symint({batch, heads, steps}, rows) : at::Tensor());
+                     wanted ? at::empty_symint({batch, heads, steps}, rows) : at::Tensor(),
+                     wanted && statistics ? at::empty_symint({batch, heads, steps}, rows.dtype(at::kLong)) : at::Tensor());
   });
 }
 
@@ -156,10 +158,14 @@ void BackwardOperator(const OperatorHandle& op, Stack* stack) {
     CheckSavedTensors(d_output, d_lse, query, output, lse);
     Operands given{query, key, value, arguments.Tensors()};
     const at::Tensor seed = arguments.Tensor();
+    const at::Tensor d_statistics = arguments.Tensor(), statistics = arguments.Tensor(), largest_key = arguments.Tensor();
+    CheckSavedStatistics(d_statistics, statistics, largest_key, lse);
     AttentionOptions options = arguments.Options();
     arguments.Dropout(seed, options);
     const Wanted wanted = arguments.Wants();
-    Operands d = GradientsOf(d_output, d_lse, {query, key, value, output, lse, remainder, correction}, given, options, wanted);
+    Operands d =
+        GradientsOf({d_output, d_lse, d_statistics},
+                    {query, key, value, output, lse, remainder, correction, statistics, largest_key}, given, options, wanted);
     for (const at::Tensor* gradient : d.All()) torch::jit::push(*stack, *gradient);
   });
 }
@@ -176,6 +182,8 @@ void BackwardShape(const OperatorHandle& op, Stack* stack) {
     CheckSavedTensors(d_output, d_lse, query, output, lse);
     const Operands given{query, key, value, arguments.Tensors()};
     arguments.Tensor();
+    const at::Tensor d_statistics = arguments.Tensor(), statistics = arguments.Tensor(), largest_key = arguments.Tensor();
+    CheckSavedStatistics(d_statistics, statistics, largest_key, lse);
     AttentionOptions options = arguments.Options();
     arguments.Dropout(options);
     Operands d = EmptyGradients(given, arguments.Wants());
@@ -217,11 +225,12 @@ TORCH_LIBRARY_FRAGMENT(heed, m) {
   const std::string tensors = OptionTensors(), numbers = OptionNumbers(), dropout = DropoutNumbers();
   const std::string forward = "(Tensor query, Tensor key, Tensor value, " + tensors + "Tensor? seed=None, *, " + numbers +
                               ", " + dropout + ", bool statistics=False";
-  // remainder: of 16-bit outputs what rounding took; correction: of lse, as a factor; for attention_backward. Both are
-  // undefined, None in Python, unless exact gradients are asked for, which a call under autograd does by itself; statistics are
-  // unless they are asked for.
+  // remainder: of 16-bit outputs what rounding took; correction: of lse, as a factor; largest_key: beside statistics, which key
+  // has the largest weight; for attention_backward. All are undefined, None in Python, unless exact gradients are asked for,
+  // which a call under autograd does by itself; statistics are unless they are asked for.
   m.def(("attention_forward" + forward +
-         ", bool exact=False) -> (Tensor output, Tensor lse, Tensor statistics, Tensor remainder, Tensor correction)")
+         ", bool exact=False) -> (Tensor output, Tensor lse, Tensor statistics, Tensor remainder, Tensor correction, Tensor "
+         "largest_key)")
             .c_str());
   // Its output without other options: a step of decoding takes little longer than the making of such a call.
   m.def("attention_plain(Tensor query, Tensor key, Tensor value, float? scale=None, str causal='none') -> Tensor");
@@ -232,11 +241,12 @@ TORCH_LIBRARY_FRAGMENT(heed, m) {
       "bool is_causal=False) -> Tensor?");
   // Raises what attention_forward would raise for options beside tensors of these shapes, whose elements it does not read.
   m.def(("attention_check" + forward + ") -> ()").c_str());
-  // Gradients of tensors that are absent or not wanted are undefined.
+  // Gradients of tensors that are absent or not wanted are undefined. wanted: of each result, in order; none: all. An operator
+  // has room for 64 arguments.
   m.def(("attention_backward(Tensor? d_output, Tensor? d_lse, Tensor query, Tensor key, Tensor value, Tensor output, Tensor "
          "lse, Tensor? remainder, Tensor? correction, " +
-         tensors + "Tensor? seed=None, *, " + numbers + ", " + dropout + ", " + OfOperands("bool want_", "=True") + ") -> (" +
-         OfOperands("Tensor d_", "") + ")")
+         tensors + "Tensor? seed=None, Tensor? d_statistics=None, Tensor? statistics=None, Tensor? largest_key=None, *, " +
+         numbers + ", " + dropout + ", bool[]? wanted=None) -> (" + OfOperands("Tensor d_", "") + ")")
             .c_str());
   m.def(("attention_weights(Tensor query, Tensor key, Tensor lse, " + tensors + "Tensor? heads=None, Tensor? rows=None, *, " +
          numbers + ") -> Tensor")

@@ -106,6 +106,19 @@ at::Tensor TableOfHeads(const char* name, const at::Tensor& table, int64_t dims,
                         " with query " + ShapeText(query));
 }
 
+// [Hq], or what broadcasts to [B, Hq, Nq], as [B or 1, Hq, Nq or 1]. The engine checks the rest.
+at::Tensor SinksOfRows(const at::Tensor& sinks, const at::Tensor& query) {
+  if (!sinks.defined()) return sinks;
+  CheckFloating("sinks", sinks);
+  const int64_t heads = query.size(1);
+  const bool by_head = sinks.dim() == 1 && sinks.size(0) == heads;
+  if (!by_head && !(sinks.dim() == 3 && (sinks.size(1) == heads || sinks.size(1) == 1)))
+    throw InvalidArgument("sinks: expected shape [" + std::to_string(heads) + "] or one that broadcasts to [batch, " +
+                          std::to_string(heads) + ", steps], got " + ShapeText(sinks) + " with query " + ShapeText(query));
+  const at::Tensor typed = Accumulated(sinks, query);
+  return by_head ? typed.reshape({1, heads, 1}) : typed.expand({-1, heads, -1});
+}
+
 // The numbers of a program's tables, end to end.
 at::Tensor EndToEnd(const char* name, const at::Tensor& numbers, const at::Tensor& query) {
   const at::Tensor typed = Table(name, numbers, 1, query);
@@ -187,6 +200,20 @@ void CheckSavedTensors(const at::Tensor& d_output, const at::Tensor& d_lse, cons
   CheckRowNumbers("lse", lse, accumulator);
 }
 
+void CheckSavedStatistics(const at::Tensor& d_statistics, const at::Tensor& statistics, const at::Tensor& largest_key,
+                          const at::Tensor& lse) {
+  if (!d_statistics.defined()) return;
+  const auto check = [&](const char* name, const at::Tensor& tensor, at::ScalarType type, int64_t dims) {
+    if (tensor.defined() && tensor.dim() == dims && tensor.scalar_type() == type) return;
+    throw InvalidArgument(std::string(name) + ": expected shape [" + (dims == 4 ? "3, " : "") + "batch, heads, steps] in " +
+                          at::toString(type) + " beside d_statistics, got " +
+                          (tensor.defined() ? ShapeText(tensor) + " " + at::toString(tensor.scalar_type()) : "nothing"));
+  };
+  check("d_statistics", d_statistics, lse.scalar_type(), 4);
+  check("statistics", statistics, lse.scalar_type(), 4);
+  check("largest_key", largest_key, at::kLong, 3);
+}
+
 bool LeavesRemainder(at::ScalarType type) { return type == at::kBFloat16 || type == at::kHalf; }
 
 at::Tensor PresentCorrection(const at::Tensor& correction, const at::Tensor& lse) {
@@ -249,6 +276,7 @@ AttentionTensors Resolved(const AttentionTensors& given, const at::Tensor& query
   resolved.transformer_xl_bias = TableOfHeads("transformer_xl_bias", resolved.transformer_xl_bias, 2, query);
   resolved.contextual_position = Table("contextual_position", resolved.contextual_position, 2, query);
   resolved.score_reals = EndToEnd("score_reals", resolved.score_reals, query);
+  resolved.sinks = SinksOfRows(resolved.sinks, query);
   resolved.score_wholes = WholesEndToEnd("score_wholes", resolved.score_wholes);
   resolved.mask_reals = EndToEnd("mask_reals", resolved.mask_reals, query);
   resolved.mask_wholes = WholesEndToEnd("mask_wholes", resolved.mask_wholes);
@@ -310,6 +338,7 @@ Attention EngineOptions(const AttentionOptions& options) {
   if (options.mask_program())
     attention.mask_program = ProgramMask{
         *options.mask_program(), ProgramTables<A>("mask", options.mask_extents(), tensors.mask_reals, tensors.mask_wholes)};
+  if (tensors.sinks.defined()) attention.sinks = Sinks{ViewOf<const A, 3>(tensors.sinks)};
   if (tensors.column_decay.defined()) attention.column_decay = ColumnDecay{ViewOf<const A, 1>(tensors.column_decay)};
   attention.softcap = options.softcap();
   attention.dropout.probability = options.dropout();

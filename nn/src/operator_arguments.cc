@@ -1,5 +1,6 @@
 #include "operator_arguments.h"
 
+#include <algorithm>
 #include <array>
 #include <iterator>
 #include <span>
@@ -202,7 +203,14 @@ AttentionTensors Arguments::Tensors() {
 
 Wanted Arguments::Wants() {
   Wanted wanted{};
-  for (bool& operand : wanted) operand = Bool();
+  wanted.fill(true);
+  const IValue& given = Next();
+  if (given.isNone()) return wanted;
+  const c10::List<bool> each = given.toBoolList();
+  if (each.size() != wanted.size())
+    throw InvalidArgument("wanted: expected " + std::to_string(wanted.size()) + " bools, one for each gradient, got " +
+                          std::to_string(each.size()));
+  std::copy(each.begin(), each.end(), wanted.begin());
   return wanted;
 }
 

@@ -36,6 +36,7 @@ class Options(TypedDict, total=False):
     score: ScoreProgram | None
     position: positions.Scheme | None
     softcap: float | None
+    sinks: Array | None
     dropout: float
     seed: int | Array | None
     batch_offset: int
@@ -173,8 +174,8 @@ def attention(
     """softmax(cap(scale * query key^T) + bias) value, over the keys that each query may look at.
 
     query [B, Hq, Nq, D], key [B, Hkv, Nk, D], value [B, Hkv, Nk, Dv]: float32, float64, bfloat16 or float16, any strides; Hq is
-    a multiple of Hkv. 16-bit inputs are computed in float32 and rounded once. Differentiable once in all three, in `bias` and
-    in the parameters of `position`.
+    a multiple of Hkv. 16-bit inputs are computed in float32 and rounded once. Differentiable once in all three, in `bias`,
+    `sinks` and the parameters of `position`.
 
     scale             1/sqrt(D) by default
     causal            True or "bottom_right" aligns the last query with the last key, "top_left" the first with the first
@@ -193,6 +194,8 @@ def attention(
     score             what heed.score made of a function that computes a new score, after all of the above and before masks
     position          a scheme of heed.positions
     softcap           scores become softcap * tanh(score / softcap) before biases and masks
+    sinks             [Hq], or broadcastable to [B, Hq, Nq]: the score of one more key of each row, which takes its share of the
+                      weight and has no value, as gpt-oss trains it. The log-sum-exp and statistics count it
     dropout, seed     of the weights; without a seed one is drawn from PyTorch's generator. batch_offset: the batch index of
                       row 0, for the same dropout when part of a batch is computed alone
     empty_row         what a query without any key returns: "zero", or "uniform", the mean of all values (d2l 1.0.3)
@@ -201,7 +204,8 @@ def attention(
     return_lse,
     return_weights,
     return_statistics ask for the log-sum-exp; for the weights before dropout (True: all, in memory quadratic in the length; a
-                      heed.WeightsOf: those of chosen heads and rows); for entropy, largest weight and mean distance of each row
+                      heed.WeightsOf: those of chosen heads and rows); for entropy, largest weight and mean distance of each
+                      row, differentiable as the log-sum-exp is
     packed            see heed.attention_packed
 
     Returns the output [B, Hq, Nq, Dv], or an AttentionOutput when more was asked for. It shares no memory with the inputs.
@@ -230,7 +234,7 @@ def attention(
     given = {**DEFAULTS, **options, **asked, "packed": packed}
     if not isinstance(query, torch.Tensor) and has_plain_class(query):
         return through(attention, {"query": query, "key": key, "value": value, **given})
-    operands = (query, key, value, given["mask"], given["bias"])
+    operands = (query, key, value, given["mask"], given["bias"], given["sinks"])
     # What makes a class's own results of those of heed knows no named tuples; the operators ask it then.
     if not (all(map(has_plain_class, operands)) or more) or not isinstance(query, torch.Tensor):
         if has_torch_function(operands):

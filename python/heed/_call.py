@@ -201,6 +201,10 @@ def call_of(query: Any, key: Any, value: Any, given: Mapping[str, Any], *, turne
         query, key = _add_scheme(options, position, query, key, packed, window, turned)
     if given["bias"] is not None:
         options["bias"] = _typed("bias", query, dense("bias", given["bias"], False))
+    if (sinks := given["sinks"]) is not None:
+        if not isinstance(sinks, torch.Tensor):
+            raise TypeError(f"sinks: expected a tensor, got {type(sinks).__name__}")
+        options["sinks"] = _typed("sinks", query, sinks)
     _add_programs(options, query, given["mask"], given["score"], position)
     for name in ("query_lengths", "key_lengths", "prefix_lengths"):
         if given[name] is not None:

@@ -16,9 +16,8 @@ from ._order import causal_name
 _ops = torch.ops.heed
 
 _FORWARD, _BACKWARD = _ops.attention_forward.default, _ops.attention_backward.default
-_WANTS = [a.name.removeprefix("want_") for a in _BACKWARD._schema.arguments if a.name.startswith("want_")]
 # The operands and the first of the options.
-DIFFERENTIABLE = tuple(_WANTS)
+DIFFERENTIABLE = tuple(result.name.removeprefix("d_") for result in _BACKWARD._schema.returns)
 OPTIONS = tuple(a.name for a in _FORWARD._schema.arguments if not a.kwarg_only)[3:-1]
 # Whose rows mean the same wherever they lie in a batch. One table serves a whole batch, and dropout and programs count its rows.
 _OF_A_ROW = {"query", "key", "value", "output", "lse", "remainder", "correction", "d_output", "d_lse"} | {
@@ -206,10 +205,12 @@ def _share() -> None:
 
     def of_forward(given: dict[str, Any], numbers: dict[str, Any]) -> list[bool]:
         exact = numbers.get("exact", False)
-        return [True, True, numbers.get("statistics", False), exact and given["query"].tensor_meta.dtype.itemsize == 2, exact]
+        statistics, narrow = numbers.get("statistics", False), given["query"].tensor_meta.dtype.itemsize == 2
+        return [True, True, statistics, exact and narrow, exact, exact and statistics]
 
     def of_backward(given: dict[str, Any], numbers: dict[str, Any]) -> list[bool]:
-        return [given.get(name) is not None and numbers.get(f"want_{name}", True) for name in DIFFERENTIABLE]
+        wanted = numbers.get("wanted") or [True] * len(DIFFERENTIABLE)
+        return [given.get(name) is not None and of for name, of in zip(DIFFERENTIABLE, wanted)]
 
     register(_FORWARD, of_forward)
     register(_BACKWARD, of_backward)

@@ -18,7 +18,7 @@ from ._token_positions import integers
 from .positions._scheme import check_needs_no_later_keys
 
 # What scaled_dot_product_attention has no argument for and no mask can stand for.
-_NOT_THERE = ("score", "softcap", "seed", "return_lse", "return_weights", "return_statistics", "packed")
+_NOT_THERE = ("score", "softcap", "sinks", "seed", "return_lse", "return_weights", "return_statistics", "packed")
 _NAMES = ("key", "value", "query_lengths", "key_lengths", "prefix_lengths", "query_positions", "key_positions", "mask", "bias")
 
 

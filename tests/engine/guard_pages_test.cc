@@ -32,6 +32,8 @@ struct Views {
   Attention attention;
   View<const T, 4> q, k, v, d_out;
   View<const A, 3> d_lse;
+  std::array<View<const A, 3>, 3> d_statistics;
+  View<int64_t, 3> largest_key;
   View<const int64_t, 1> heads, rows;
   View<T, 4> out, d_q, d_k, d_v;
   View<A, 3> lse, correction;
@@ -44,20 +46,28 @@ struct Views {
   void ForEachInput(const Visit& visit) {
     position::ForEachArray(attention, [&](const char*, auto& view) { visit(view); });
     visit(q), visit(k), visit(v), visit(d_out), visit(d_lse), visit(heads), visit(rows);
+    for (auto& view : d_statistics) visit(view);
   }
   template <class Visit>
   void ForEachOutput(const Visit& visit) {
     visit(out), visit(d_q), visit(d_k), visit(d_v), visit(lse), visit(correction), visit(weights), visit(remainder);
     auto& [entropy, max_weight, mean_distance] = statistics;
-    visit(entropy), visit(max_weight), visit(mean_distance);
+    visit(entropy), visit(max_weight), visit(mean_distance), visit(largest_key);
     position::ForEachSchemeGradient(attention, d_biases, [&](const char*, auto& gradient, const auto*) { visit(gradient); });
   }
 
   void Run(Workspace& workspace, Executor& executor) const {
-    Forward<T>(attention, q, k, v, out, lse, workspace, executor, statistics, remainder, correction);
+    Forward<T>(attention, q, k, v, out, lse, workspace, executor, statistics, remainder, correction, largest_key);
     if (weights.present()) Weights<T>(attention, q, k, lse, heads, rows, weights, workspace, executor);
-    Backward<T>(attention, q, k, v, out, lse, d_out, d_q, d_k, d_v, d_biases, workspace, executor, d_lse, remainder,
-                correction);
+    const StatisticGradients<A> gradients{.entropy = statistics.entropy,
+                                          .max_weight = statistics.max_weight,
+                                          .mean_distance = statistics.mean_distance,
+                                          .largest_key = largest_key,
+                                          .d_entropy = d_statistics[0],
+                                          .d_max_weight = d_statistics[1],
+                                          .d_mean_distance = d_statistics[2]};
+    Backward<T>(attention, q, k, v, out, lse, d_out, d_q, d_k, d_v, d_biases, workspace, executor, d_lse, remainder, correction,
+                gradients);
   }
 
   // The bytes of all results.
@@ -94,7 +104,12 @@ class CaseArrays {
     const std::array<int64_t, 3> rows{views.q.extent[0], views.q.extent[1], views.q.extent[2]};
     views.lse = Take(rows);
     if (c.statistics) views.statistics = {Take(rows), Take(rows), Take(rows)};
+    if (c.statistics)
+      views.largest_key = View<int64_t, 3>::Contiguous(
+          indices_.emplace_back(static_cast<std::size_t>(rows[0] * rows[1] * rows[2]) + 1).data(), rows);
     if (c.lse_gradient) views.d_lse = Take(rows);
+    for (auto& view : views.d_statistics)
+      if (c.statistic_gradients) view = Take(rows);
     if (c.correction) views.correction = Take(rows);
     if (c.weights) {
       views.heads = Count(rows[1]), views.rows = Count(rows[2]);

@@ -102,9 +102,23 @@ class Call {
     const View<T, 4> out = make(out_, d_out_);
     Workspace workspace;
     SerialExecutor serial;
-    Forward<T>(setup_.attention, q_.view, k_.view, v_.view, out, lse, workspace, serial, statistics);
+    View<int64_t, 3> keys;
+    StatisticGradients<A> gradients;
+    if (case_.statistic_gradients) {
+      keys = keys_.Make(rows);
+      d_rows_.assign(lse_.memory.size(), static_cast<A>(0.5));
+      const View<const A, 3> d = View<const A, 3>::Contiguous(d_rows_.data(), rows);
+      gradients = {.entropy = statistics.entropy,
+                   .max_weight = statistics.max_weight,
+                   .mean_distance = statistics.mean_distance,
+                   .largest_key = keys,
+                   .d_entropy = d,
+                   .d_max_weight = d,
+                   .d_mean_distance = d};
+    }
+    Forward<T>(setup_.attention, q_.view, k_.view, v_.view, out, lse, workspace, serial, statistics, {}, {}, keys);
     Backward<T>(setup_.attention, q_.view, k_.view, v_.view, out, lse, d_out_.view, make(d_q_, q_), make(d_k_, k_),
-                make(d_v_, v_), {}, workspace, serial);
+                make(d_v_, v_), {}, workspace, serial, {}, {}, {}, gradients);
   }
 
   T Odd() {
@@ -209,6 +223,8 @@ class Call {
   reference::Output<T> out_{{0, 0, 0, 0}, reference::Layout::kContiguous, layout_random_}, d_q_ = out_, d_k_ = out_,
                                                                                            d_v_ = out_;
   reference::Numbers<A> lse_, entropy_, max_weight_, mean_distance_;
+  reference::Numbers<int64_t> keys_;
+  std::vector<A> d_rows_;
 };
 
 template <class T>

@@ -33,8 +33,10 @@ class Arrays {
     const bool packed = order == Order::kPacked;
     const int64_t b = packed ? 1 : kBatch, n = packed ? kBatch * kTokens : kTokens;
     for (auto* view : {&q, &k, &v, &out, &d_out, &d_q, &d_k, &d_v}) *view = Take(std::array{b, kHeads, n, kWidth});
-    for (auto* view : {&lse, &d_lse, &statistics.entropy, &statistics.max_weight, &statistics.mean_distance})
+    for (auto* view : {&lse, &d_lse, &statistics.entropy, &statistics.max_weight, &statistics.mean_distance, &d_entropy,
+                       &d_max_weight, &d_mean_distance})
       *view = Take(std::array{b, kHeads, n});
+    largest_key = View<int64_t, 3>::Contiguous(reinterpret_cast<int64_t*>(Take(std::array{b, kHeads, n}).data), {b, kHeads, n});
     weights = Take(std::array<int64_t, 4>{kBatch, 1, 1, kTokens});
     SetTables(order);
     SetMask();
@@ -59,7 +61,8 @@ class Arrays {
   Arrays& operator=(const Arrays&) = delete;
 
   View<double, 4> q, k, v, out, d_out, d_q, d_k, d_v, weights;
-  View<double, 3> lse, d_lse;
+  View<double, 3> lse, d_lse, d_entropy, d_max_weight, d_mean_distance;
+  View<int64_t, 3> largest_key;
   Statistics<double> statistics;
   BiasGradients<double> d_biases;
   View<const int64_t, 1> heads, rows;
@@ -147,17 +150,21 @@ void ForwardInputs(Arrays& a, const Visit& visit) { Show(visit, "q", a.q), Show(
 void ForwardOutputs(Arrays& a, const Visit& visit) {
   Show(visit, "out", a.out), Show(visit, "lse", a.lse), Show(visit, "statistics.entropy", a.statistics.entropy);
   Show(visit, "statistics.max_weight", a.statistics.max_weight);
-  Show(visit, "statistics.mean_distance", a.statistics.mean_distance);
+  Show(visit, "statistics.mean_distance", a.statistics.mean_distance), Show(visit, "largest_key", a.largest_key);
 }
 void RunForward(Arrays& a) {
   SerialExecutor serial;
   Workspace workspace;
-  Forward<double>(a.attention, a.q, a.k, a.v, a.out, a.lse, workspace, serial, a.statistics);
+  Forward<double>(a.attention, a.q, a.k, a.v, a.out, a.lse, workspace, serial, a.statistics, {}, {}, a.largest_key);
 }
 
 void BackwardInputs(Arrays& a, const Visit& visit) {
   ForwardInputs(a, visit);
   Show(visit, "out", a.out), Show(visit, "lse", a.lse), Show(visit, "d_out", a.d_out), Show(visit, "d_lse", a.d_lse);
+  Show(visit, "statistics.entropy", a.statistics.entropy), Show(visit, "statistics.d_entropy", a.d_entropy);
+  Show(visit, "statistics.max_weight", a.statistics.max_weight), Show(visit, "statistics.d_max_weight", a.d_max_weight);
+  Show(visit, "statistics.mean_distance", a.statistics.mean_distance);
+  Show(visit, "statistics.d_mean_distance", a.d_mean_distance), Show(visit, "statistics.largest_key", a.largest_key);
 }
 void BackwardOutputs(Arrays& a, const Visit& visit) {
   Show(visit, "d_q", a.d_q), Show(visit, "d_k", a.d_k), Show(visit, "d_v", a.d_v);
@@ -168,8 +175,15 @@ void BackwardOutputs(Arrays& a, const Visit& visit) {
 void RunBackward(Arrays& a) {
   SerialExecutor serial;
   Workspace workspace;
+  const StatisticGradients<double> statistics{.entropy = a.statistics.entropy,
+                                              .max_weight = a.statistics.max_weight,
+                                              .mean_distance = a.statistics.mean_distance,
+                                              .largest_key = a.largest_key,
+                                              .d_entropy = a.d_entropy,
+                                              .d_max_weight = a.d_max_weight,
+                                              .d_mean_distance = a.d_mean_distance};
   Backward<double>(a.attention, a.q, a.k, a.v, a.out, a.lse, a.d_out, a.d_q, a.d_k, a.d_v, a.d_biases, workspace, serial,
-                   a.d_lse);
+                   a.d_lse, {}, {}, statistics);
 }
 
 void WeightsInputs(Arrays& a, const Visit& visit) {

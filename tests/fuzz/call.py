@@ -44,6 +44,8 @@ class Call:
     score: str | None = None
     position: str | None = None
     softcap: float | None = None
+    sinks: str | None = None  # one for each of the heads or rows
+    sink_size: float = 1.0
     dropout: float = 0.0
     batch_offset: int = 0
     empty_row: str = "zero"
@@ -52,8 +54,9 @@ class Call:
     lse: bool = False
     weights: bool = False
     statistics: bool = False
-    wanted: tuple[str, ...] = ()  # of query, key, value, bias, tables
+    wanted: tuple[str, ...] = ()  # of query, key, value, bias, sinks, tables
     lse_gradient: bool = False
+    statistic_gradients: bool = False
     layouts: tuple[str, ...] = ("plain", "plain", "plain", "plain", "plain")  # query, key, value, bias, gradient of the output
     # What must not matter: NaN or infinities behind hidden keys and in rows without keys; NaN that an earlier call left in scratch.
     unclean: str | None = None  # nan, inf, value (an infinity in a value that is seen)
@@ -107,6 +110,8 @@ class Tensors:
     bias: torch.Tensor | None
     d_output: torch.Tensor
     d_lse: torch.Tensor
+    d_statistics: torch.Tensor  # of entropy, largest weight and mean distance, one behind the other
+    sinks: torch.Tensor | None
 
 
 def random(call: Call, name: str, *shape: int) -> torch.Tensor:
@@ -127,6 +132,10 @@ def tensors(call: Call) -> Tensors:
         bias = random(call, "bias", *shape)
         bias[torch.rand(shape, generator=call.generator("bias_hides")) < call.bias_hides] = -float("inf")
         bias = laid_out(bias, call.layouts[3] if call.layouts[3] != "expanded" else "plain")
+    sinks = None
+    if call.sinks is not None:
+        shape = (hq,) if call.sinks == "heads" else (b, hq, n)
+        sinks = call.sink_size * torch.randn(shape, generator=call.generator("sinks")).to(wide(call))
     return Tensors(
         laid_out(random(call, "query", b, hq, n, call.head_dim), call.layouts[0]),
         laid_out(random(call, "key", b, hkv, m, call.head_dim), call.layouts[1]),
@@ -135,6 +144,8 @@ def tensors(call: Call) -> Tensors:
         bias,
         laid_out(random(call, "d_output", b, hq, n, call.value_dim), call.layouts[4]),
         torch.randn(b, hq, n, generator=call.generator("d_lse")).to(wide(call)),
+        torch.randn(3, b, hq, n, generator=call.generator("d_statistics")).to(wide(call)),
+        sinks,
     )
 
 

@@ -83,6 +83,8 @@ def _options(call: Call, t: Tensors) -> dict[str, Any]:
         options["mask"] = t.mask if t.mask is not None else mask_of(call)
     if t.bias is not None:
         options["bias"] = t.bias
+    if t.sinks is not None:
+        options["sinks"] = t.sinks
     if call.score is not None:
         options["score"] = score_of(call)[0]
     if call.position is not None:
@@ -137,7 +139,7 @@ def computed(call: Call, t: Tensors) -> dict[str, torch.Tensor]:
     """By the names that formula.Result has."""
     t = dataclasses.replace(t)
     leaves = {}
-    for name in ("query", "key", "value", "bias"):
+    for name in ("query", "key", "value", "bias", "sinks"):
         tensor = getattr(t, name)
         if tensor is not None:
             tensor = tensor.detach()
@@ -164,6 +166,9 @@ def computed(call: Call, t: Tensors) -> dict[str, torch.Tensor]:
         if call.lse_gradient:
             outputs.append(result.lse)
             gradients.append(t.d_lse)
+        if call.statistic_gradients:
+            outputs += result.statistics
+            gradients += t.d_statistics
         grads = torch.autograd.grad(outputs, list(leaves.values()), gradients, allow_unused=True)
         for (name, leaf), grad in zip(leaves.items(), grads):
             values[f"d_{name}"] = torch.zeros_like(leaf) if grad is None else grad

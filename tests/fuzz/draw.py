@@ -90,7 +90,7 @@ def draw(r: Random) -> Call:
     if r.random() < 0.25:
         c["scale"] = r.choice([0.0, 0.3, -0.3, 1.0, 3.0])
     if r.random() < 0.7:
-        wanted = {name for name in ("query", "key", "value", "bias", "tables") if r.random() < 0.8}
+        wanted = {name for name in ("query", "key", "value", "bias", "sinks", "tables") if r.random() < 0.8}
         c["wanted"] = tuple(sorted(wanted)) if entry != "cache" else ()
     if r.random() < 0.3:
         c["layouts"] = tuple(r.choice(["plain", "transposed", "columns", "sliced", "expanded"]) for _ in range(5))
@@ -177,6 +177,10 @@ def _options(r: Random, c: dict[str, Any], has: Any) -> None:
         c["precision"] = "fused"
     c["lse"], c["weights"] = has(), has() and entry != "packed"
     c["statistics"] = has() and not several
+    c["statistic_gradients"] = c["statistics"] and bool(c.get("wanted")) and r.random() < 0.6
+    if has():
+        c["sinks"] = r.choice(["heads", "rows"] if entry != "packed" else ["heads"])
+        c["sink_size"] = r.choice([1.0, 1.0, 5.0, 40.0])
     if entry == "packed":
         c["query_counts"] = [n] + [r.randint(0, n) for _ in range(b - 1)]
         c["key_counts"] = [m] + [r.randint(0, m) for _ in range(b - 1)]
@@ -223,4 +227,8 @@ def valid(call: Call) -> Call:
             c["query_positions"] = c["key_positions"] = None
     if call.lse_gradient and not call.lse:
         c["lse_gradient"] = False
+    if call.statistic_gradients and not (call.statistics and call.wanted):
+        c["statistic_gradients"] = False
+    if call.sinks is not None and call.empty_row == "uniform":
+        c["empty_row"] = "zero"
     return dataclasses.replace(call, **c)

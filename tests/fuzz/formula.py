@@ -6,7 +6,7 @@ import dataclasses
 import math
 
 import torch
-from call import Call, Tensors, integers, positions
+from call import TYPES, Call, Tensors, integers, positions
 from schemes import BY_OFFSET, MASKS, OF_AXES, SCORES, in_double, scheme_of, score_of
 
 INFINITY = float("inf")
@@ -160,12 +160,31 @@ def _gradients(
     )
 
 
+def _statistics(call: Call, of_all: torch.Tensor, p: torch.Tensor, offset: torch.Tensor) -> tuple[torch.Tensor, bool]:
+    """Entropy, largest weight and mean distance [3, B, Hq, N] of weights, those of sinks among of_all; and whether two largest weights
+    are so near each other that rounding may tell which of them is."""
+    some = of_all > 0
+    entropy = -(of_all * torch.where(some, of_all, 1.0).log()).sum(-1)
+    if of_all.shape[-1] == 0:
+        return torch.stack([entropy] * 3), False
+    largest = of_all.gather(-1, of_all.detach().argmax(-1, keepdim=True)).squeeze(-1)  # the first of equal ones
+    two = of_all.detach().topk(min(2, of_all.shape[-1]), -1).values
+    # Turned queries and keys of 16 bits are rounded before they meet.
+    narrow = TYPES[call.dtype].itemsize == 2 and call.position is not None
+    apart = (two[..., 0] - two[..., -1]) / two[..., 0].clamp(min=1e-300)
+    doubt = (apart < 0.3) & (two[..., 0] > 0) if narrow else (apart > 0) & (apart < 1e-3)
+    near = bool(doubt.any())
+    return torch.stack([entropy, largest, (p * offset.abs()).sum(-1)]), near
+
+
 def formula(call: Call, t: Tensors, s: Sight) -> Result:
     """Of clean tensors, but for infinities in values."""
     b, hq, n, m = call.batch, call.heads, call.queries, call.keys
     leaves = {"query": t.query.double(), "key": t.key.double(), "value": t.value.double()}
     if t.bias is not None:
         leaves["bias"] = torch.where(t.bias == -INFINITY, 0.0, t.bias.double())
+    if t.sinks is not None:
+        leaves["sinks"] = t.sinks.double()
     for leaf in leaves.values():
         leaf.requires_grad_()
     group = hq // max(call.kv_heads, 1)
@@ -252,10 +271,16 @@ def formula(call: Call, t: Tensors, s: Sight) -> Result:
     scores = torch.where(s.seen, raw, -INFINITY)
     uniform = (s.uniform if call.empty_row == "uniform" else torch.zeros_like(s.uniform)).unsqueeze(-1)
     blank = s.empty.unsqueeze(-1)
+    if t.sinks is not None:  # one more key, behind all others
+        sinks = leaves["sinks"].view(1, hq, 1) if call.sinks == "heads" else leaves["sinks"]
+        scores = torch.cat([scores, sinks.expand(b, hq, n).unsqueeze(-1)], -1)
+        if m:
+            largest = max(largest, leaves["sinks"].detach().abs().amax().item() if leaves["sinks"].numel() else 0.0)
     filled = torch.where(blank, 0.0, scores)
     lse = torch.where(s.empty, -INFINITY, torch.logsumexp(filled, -1) if m else torch.full((b, hq, n), -INFINITY))
     counts = s.exist.sum(-1, keepdim=True).double()
-    p = torch.where(blank, 0.0, torch.softmax(filled, -1))
+    of_all = torch.where(blank, 0.0, torch.softmax(filled, -1))
+    p = of_all[..., :m]
     p = torch.where(uniform & s.exist, 1 / counts.clamp(min=1), p)
     lse = torch.where(uniform.squeeze(-1) & (counts.squeeze(-1) > 0), counts.squeeze(-1).log(), lse)
     kept = None
@@ -283,14 +308,16 @@ def formula(call: Call, t: Tensors, s: Sight) -> Result:
     if not call.lse_gradient:
         d_lse = torch.zeros_like(d_lse)
     values = {"output": output.detach(), "lse": lse.detach(), "weights": p.detach()}
-    positive = p.detach().clamp(min=1e-300)
-    values["entropy"] = -(p.detach() * positive.log()).sum(-1)
-    values["max_weight"] = p.detach().amax(-1) if m else torch.zeros(b, hq, n, dtype=torch.float64)
-    values["mean_distance"] = (p.detach() * offset.abs()).sum(-1)
+    of_all = torch.cat([p, of_all[..., m:]], -1)
+    statistics, near = _statistics(call, of_all, p, offset)
+    kink = kink or (call.statistic_gradients and near)
+    values |= {name: statistic.detach() for name, statistic in zip(("entropy", "max_weight", "mean_distance"), statistics)}
     mass, shared = {"output": output_mass}, {}
     wanted = {name: leaf for name, leaf in leaves.items() if name.split(" ")[0].replace("table", "tables") in call.wanted}
     if wanted:
-        grads = _gradients([output, torch.where(torch.isfinite(lse), lse, 0.0)], [d_output, d_lse], wanted, retain=True)
+        d_statistics = torch.where(s.empty, 0.0, t.d_statistics.double()) if call.statistic_gradients else torch.zeros_like(statistics)
+        outputs = [output, torch.where(torch.isfinite(lse), lse, 0.0), statistics]
+        grads = _gradients(outputs, [d_output, d_lse, d_statistics], wanted, retain=True)
         # The error model: each gradient of a score is off by a few eps of the terms that it is a sum of, with a sign of its own; so
         # is each product with an output's gradient. What they make of a gradient is what its errors are measured by.
         absolute = d_output.abs()
@@ -299,10 +326,15 @@ def formula(call: Call, t: Tensors, s: Sight) -> Result:
         else:
             d_weight = absolute @ size.transpose(-1, -2) * share
         delta = (absolute * output.detach().abs().nan_to_num(0, 0, 0)).sum(-1, keepdim=True)
-        noise = torch.where(s.seen, p.detach() * (d_weight + delta + d_lse.abs().unsqueeze(-1)), 0.0)
+        of_rows_alone = delta + d_lse.abs().unsqueeze(-1) + (d_statistics * statistics.detach()).abs().sum(0).unsqueeze(-1)
+        of_rows_alone = of_rows_alone + d_statistics[1].abs().unsqueeze(-1)
+        of_pairs = d_statistics[2].abs().unsqueeze(-1) * torch.where(s.seen, offset.abs(), 0.0)
+        logs = d_statistics[0].abs().unsqueeze(-1) * -of_all.detach().clamp(min=1e-300).log()
+        noise = torch.where(s.seen, p.detach() * (d_weight + of_pairs), 0.0)
+        noise = torch.cat([noise, torch.zeros_like(of_all[..., m:])], -1) + of_all.detach() * (of_rows_alone + logs)
         signs = torch.randint(0, 2, noise.shape, generator=call.generator("signs")) * 2.0 - 1
         errors = _gradients([scores, output], [noise * signs, absolute], wanted, retain=True)
-        of_rows = _gradients([scores], [torch.where(s.seen, p.detach() * delta, 0.0)], wanted)
+        of_rows = _gradients([scores], [of_all.detach() * torch.where(blank, 0.0, delta)], wanted)
         size_of = lambda leaf, error: torch.zeros_like(leaf) if error is None else error.abs().nan_to_num(0, 0, 0)  # noqa: E731
         for (name, leaf), grad, error, of_row in zip(wanted.items(), grads, errors, of_rows):
             values[f"d_{name}"] = torch.zeros_like(leaf) if grad is None else grad

@@ -59,6 +59,7 @@ std::vector<Call> Calls() {
   whole.options.tensors().transformer_xl_positions = at::randn({2, 7, 8});
   whole.options.tensors().transformer_xl_bias = at::randn({2, 8});
   whole.options.tensors().contextual_position = at::randn({5, 8});
+  whole.options.sinks(at::randn({2}));
   whole.options.query_lengths(ints({3, 2})).key_lengths(ints({5, 4}));
   whole.options.query_positions(ints({3, 1, 2})).key_positions(ints({0, 2, 1, 4, 3}));
   const heed::program::Captured rate(0), mark = heed::program::Captured::Whole(1);

@@ -116,6 +116,11 @@ def _on_a_grid(name, given):
     return make
 
 
+def _sinks(sizes):
+    sinks = (2 * numbers(16, sizes[1])).requires_grad_()
+    return {"sinks": sinks, "causal": True}, [sinks]
+
+
 def _score(sizes):
     program, trained = score_program(sizes[1], sizes[2], sizes[3])
     return {"score": program}, trained
@@ -156,6 +161,7 @@ OPTIONS = {
     "axial": _on_a_grid("axial", True),
     "swin": _on_a_grid("swin", True),
     "swin, in order": _on_a_grid("swin", False),
+    "sinks": _sinks,
     "score": _score,
     "mask program": _tensor(lambda b, h, q, k, d: {"mask": mask_program((torch.arange(max(q, k)) // 5))}),
     "rotary": _scheme("rotary"),
@@ -187,7 +193,7 @@ OPTIONS = {
 CHOICES = [
     ["causal", "top left", "window", "causal window", "prefix", "offsets"],
     ["softcap"], ["scale"], ["dropout"], ["query lengths"], ["key lengths", "key lengths by query"], ["mask", "mask of keys"],
-    ["bias"], ["score"],
+    ["bias"], ["score"], ["sinks"],
     ["rotary", "alibi", "relative", "t5", "shaw", "transformer-xl", "deberta", "kerple", "tilt"],
 ]  # fmt: skip
 
@@ -235,10 +241,13 @@ def built(case):
 
 def weights_of(case, output, lse):
     """Of the loss; where scores share a part, the gradient of the log-sum-exp alone would be as large as that."""
-    return numbers(21, *output.shape), numbers(22, *lse.shape) * ("shared" not in case)
+    of_lse = None if "output_alone" in case else numbers(22, *lse.shape) * ("shared" not in case)
+    return numbers(21, *output.shape), of_lse
 
 
 def loss_of(output, lse, weights):
+    if weights[1] is None:
+        return (output.double() * weights[0]).sum()
     seen = lse.isfinite()
     return (output.double() * weights[0]).sum() + (lse.double().where(seen, 0) * weights[1].where(seen, 0)).sum()
 
@@ -276,7 +285,7 @@ def together(group, case):
     result = heed.distributed.attention(*parts, group, case["method"], case["layout"], return_lse=True, **options)
     forward = heed.distributed.sent_bytes() - before
     whole = weights_of(case, torch.empty(*operands[0].shape[:3], operands[2].shape[3]), torch.empty(operands[0].shape[:3]))
-    weights = [part(w, 2, case, rank, ranks) for w in whole]
+    weights = [w if w is None else part(w, 2, case, rank, ranks) for w in whole]
     loss_of(result.output, result.lse, weights).backward()
     backward = heed.distributed.sent_bytes() - before - forward
     found = [t.detach() for t in (result.output, result.lse)] + [t.grad for t in (*parts, *trained)]

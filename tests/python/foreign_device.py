@@ -95,6 +95,7 @@ def test_layers_of_pytorch_are_computed_by_pytorch(name, calls, elsewhere, monke
 
 REFUSED = {
     "softcap": {"softcap": 3.0},
+    "sinks": {"sinks": torch.ones(2)},
     "seed": {"dropout": 0.1, "seed": 3},
     "return_lse": {"return_lse": True},
     "return_weights": {"return_weights": True},

@@ -54,6 +54,7 @@ OPTIONS = {
     "mask, uniform": {"mask": random(2, 1, 5, 5, seed=4) > 1, "empty_row": "uniform"},
     "bias": {"bias": random(2, 5, 5, seed=5)},
     "softcap": {"softcap": 0.7},
+    "sinks": {"sinks": random(2, seed=6), "causal": True},
     "packed": {"packed": (torch.tensor([0, 2, 5]), torch.tensor([0, 4, 5])), "causal": True},
 }
 
@@ -271,6 +272,7 @@ def every_option(requires_grad=True):
         "transformer_xl_positions": random(2, 3, 4, seed=10, requires_grad=requires_grad),
         "transformer_xl_bias": random(2, 4, seed=11, requires_grad=requires_grad),
         "contextual_position": random(3, 4, seed=12, requires_grad=requires_grad),
+        "sinks": random(2, seed=13, requires_grad=requires_grad),
         "mask": torch.ones(5, 5, dtype=torch.bool),
         "key_lengths": torch.tensor([3, 5]),
         "query_positions": torch.arange(5),

@@ -55,6 +55,13 @@ def test_every_option_alone(ranks, name, count, method):
     check(ranks, count, case_of(name, count, method, layout))
 
 
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("name", ["alibi", "sinks", "relative", "score"])
+def test_gradients_of_the_output_alone(ranks, name, method):
+    """Without one of the log-sum-exp the gradients of a row's scores sum to 0, but for those of a part of its keys."""
+    check(ranks, 3, case_of(name, 3, method, output_alone=True))
+
+
 @pytest.mark.parametrize("seed", range(30))
 def test_random_combinations(ranks, seed):
     count = 1 + seed % 4

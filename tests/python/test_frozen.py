@@ -129,7 +129,8 @@ class Backward(TorchDispatchMode):
 
 
 def wants_of(kwargs):
-    return {name for name in _operators.DIFFERENTIABLE if kwargs.get(f"want_{name}", True)}
+    wanted = kwargs.get("wanted") or [True] * len(_operators.DIFFERENTIABLE)
+    return {name for name, of in zip(_operators.DIFFERENTIABLE, wanted, strict=True) if of}
 
 
 @pytest.mark.parametrize("choice", CHOICES)
@@ -204,7 +205,7 @@ def test_the_operator_passes_opcheck_whatever_is_wanted(choice):
     output, lse = _ops.attention_forward(**given)[:2]
     saved = (torch.ones_like(output), torch.ones_like(lse), *(given[name] for name in OPERANDS), output, lse, None, None)
     options = {name: given[name] for name in TABLES}
-    wants = {f"want_{name}": name in CHOICES[choice] for name in _operators.DIFFERENTIABLE}
+    wants = {"wanted": [name in CHOICES[choice] for name in _operators.DIFFERENTIABLE]}
     torch.library.opcheck(_ops.attention_backward.default, saved, {**options, **wants})
     results = _ops.attention_backward(*saved, **options, **wants)
     for name, gradient in zip(_operators.DIFFERENTIABLE, results, strict=True):

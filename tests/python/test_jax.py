@@ -35,6 +35,8 @@ CASES = {
     "bias by queries": {"bias": numbers(NQ, 1).astype(np.float32)},
     "hidden by a bias": {"bias": np.where(numbers(B, 1, 1, NK) > 0, -np.inf, 0.0).astype(np.float32)},
     "softcap": {"softcap": 2.0},
+    "sinks": {"sinks": numbers(HQ).astype(np.float32)},
+    "sinks of rows": {"sinks": numbers(B, HQ, NQ).astype(np.float32), "causal": True},
     "dropout": {"dropout": 0.3, "seed": 5, "batch_offset": 3},
     "uniform rows": {"key_lengths": np.array([0, 9]), "empty_row": "uniform"},
     "everything": {
@@ -101,6 +103,31 @@ def test_bits_in_every_type(case, dtype):
     """16-bit gradients too: what rounding takes from the output is kept for them."""
     with wide() if dtype == "float64" else contextlib.nullcontext():
         check_same(*in_both(CASES[case], dtype=dtype))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("wanted", [(0,), (1,), (0, 1, 2)])
+def test_gradients_of_statistics(wanted, dtype):
+    """Also where a part of them has none, compiled and mapped."""
+    arrays, weights = operands(dtype), [numbers(B, HQ, NQ, seed=s).astype(np.float32) for s in range(3)]
+    sinks = numbers(HQ).astype(np.float32)
+
+    def loss(q, k, v, sinks):
+        found = hj.attention(q, k, v, causal=True, sinks=sinks, return_statistics=True).statistics
+        return sum((found[s] * weights[s]).sum() for s in wanted)
+
+    given = [*(to_jax(a, dtype) for a in arrays), jnp.asarray(sinks)]
+    ours = jax.grad(loss, (0, 1, 3))(*given)
+    q, k, v, s = (*(to_torch(a, dtype).requires_grad_() for a in arrays), to_torch(sinks).requires_grad_())
+    found = heed.attention(q, k, v, causal=True, sinks=s, return_statistics=True).statistics
+    expected = torch.autograd.grad(sum((found[x] * torch.from_numpy(weights[x])).sum() for x in wanted), (q, k, s))
+    for one, other in zip(ours, expected):
+        same(one, other)
+    for one, other in zip(jax.jit(jax.grad(loss, (0, 1, 3)))(*given), ours):
+        np.testing.assert_array_equal(one, other)
+    mapped = jax.vmap(jax.grad(loss, (0, 1, 3)), in_axes=(0, None, None, None))(jnp.stack([given[0], 2 * given[0]]), *given[1:])
+    for one, other in zip(mapped, ours):
+        np.testing.assert_array_equal(one[0], other)
 
 
 @pytest.mark.parametrize("name", SCHEMES)

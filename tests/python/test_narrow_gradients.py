@@ -123,9 +123,9 @@ def test_all_ways_to_a_gradient_give_the_same_bits(dtype):
 @pytest.mark.parametrize("dtype", [*TYPES, torch.float32])
 def test_what_rounding_took_is_kept_where_a_gradient_will_be_wanted_alone(dtype):
     (query, key, value), _ = operands(dtype)
-    output, lse, _, remainder, correction = _ops.attention_forward(query, key, value)
+    output, lse, _, remainder, correction, _ = _ops.attention_forward(query, key, value)
     assert remainder is correction is None
-    _, _, statistics, asked_for, correction = _ops.attention_forward(query, key, value, exact=True)
+    _, _, statistics, asked_for, correction, _ = _ops.attention_forward(query, key, value, exact=True)
     assert statistics is None
     assert correction.shape == lse.shape
     # lse below 2^10 is rounded by 2^-15 in nats and, times log2(e), once more.

@@ -13,54 +13,6 @@ def operands():
     return [torch.randn(2, 2, 5, 4, generator=generator, requires_grad=True) for _ in range(3)]
 
 
-def statistics_of_the_operator(q, k, v):
-    return _ops.attention_forward(q, k, v, statistics=True)[2]
-
-
-def entropy(q, k, v):
-    return heed.attention(q, k, v, return_statistics=True).statistics.entropy
-
-
-STATISTICS = [statistics_of_the_operator, entropy]
-
-
-@pytest.mark.parametrize("function", STATISTICS)
-def test_statistics_require_no_gradient(function):
-    q, k, v = operands()
-    assert not function(q, k, v).requires_grad
-    with pytest.raises(RuntimeError, match="does not require grad"):
-        function(q, k, v).sum().backward()
-    # Beside an output that has a derivative they count as constants.
-    both = function(q, k, v).sum() * heed.attention(q, k, v).sum()
-    (first,) = torch.autograd.grad(both, q)
-    torch.testing.assert_close(first, function(q, k, v).sum() * torch.autograd.grad(heed.attention(q, k, v).sum(), q)[0])
-
-
-@pytest.mark.parametrize("function", STATISTICS)
-def test_statistics_require_no_gradient_when_compiled(function):
-    q, k, v = operands()
-    result = torch.compile(function, backend="aot_eager", fullgraph=True)(q, k, v)
-    assert not result.requires_grad
-    with pytest.raises(RuntimeError, match="does not require grad"):
-        result.sum().backward()
-
-
-@pytest.mark.parametrize("function", STATISTICS)
-def test_torch_func_gives_no_gradient_of_statistics(function):
-    """It raises, or gives the zeros of a constant where PyTorch itself does: what is marked non-differentiable."""
-    q, k, v = (t.detach() for t in operands())
-    of_constant = torch.func.grad(lambda x: x.detach().sum())(q)
-
-    def marked(x):
-        return function(x, k, v).sum()
-
-    try:
-        gradient = torch.func.grad(marked)(q)
-    except RuntimeError:
-        return
-    assert torch.equal(gradient, of_constant)
-
-
 def test_weights_and_tables_raise():
     q, k, v = operands()
     lse = _ops.attention_forward(q, k, v)[1].detach()

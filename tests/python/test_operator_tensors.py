@@ -48,6 +48,7 @@ def attention_calls():
         "transformer_xl_positions": random(2, 7, 8, seed=12),
         "transformer_xl_bias": random(2, 8, seed=13),
         "contextual_position": random(4, 8, seed=15),
+        "sinks": random(2, seed=18),
         "mask": random(2, 1, 3, 5, seed=9) > -1,
         "query_lengths": torch.tensor([3, 2]),
         "key_lengths": torch.tensor([5, 4]),
@@ -83,9 +84,10 @@ def backward_calls():
         gradients = {"d_output": random(*output.shape, seed=10), "d_lse": random(*lse.shape, seed=11)}
         yield {**gradients, "output": output, "lse": lse, "remainder": None, "correction": None, **call}
     call = {name: random(2, 2, 3, 8, seed=seed, dtype=torch.bfloat16) for seed, name in enumerate(("query", "key", "value"))}
-    output, lse, _, remainder, correction = _ops.attention_forward(**call, exact=True)
+    output, lse, statistics, remainder, correction, keys = _ops.attention_forward(**call, statistics=True, exact=True)
     saved = {"output": output, "lse": lse, "remainder": remainder, "correction": correction}
-    yield {"d_output": output, "d_lse": lse, **saved, **call}
+    of_statistics = {"d_statistics": random(*statistics.shape, seed=12), "statistics": statistics, "largest_key": keys}
+    yield {"d_output": output, "d_lse": lse, **of_statistics, **saved, **call}
 
 
 def weights_calls():

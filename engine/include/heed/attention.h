@@ -1,7 +1,7 @@
 // Exact multi-head attention on the CPU, forward and backward, in memory linear in the sequence length.
 //
 //   s[i,j] = cap(scale * (q[i].(k[j] + a[i,j]) + k[j].e[i,j])) + bias[i,j]     for the keys j that query i may look at
-//   p[i,:] = softmax(s[i,:])             lse[i] = log sum_j exp(s[i,j])       (natural logarithm)
+//   p[i,:] = softmax(s[i,:])             lse[i] = log sum_j exp(s[i,j])       (natural logarithm; a sink is one more key)
 //   o[i]   = sum_j drop(p[i,j]) (v[j] + c[i,j])
 //
 // with cap(x) = softcap * tanh(x / softcap), the sum of all biases, and a, e, c the vectors of schemes in the content; each is
@@ -41,16 +41,28 @@ struct Shape {
 
 // What a forward pass may return besides the output, in O(Nq) memory; each [B, Hq, Nq], absent where not wanted. Of the
 // weights before dropout: entropy = -sum_j p[j] log p[j], the largest p[j], and the mean of |key position - query position|.
-// 0 in rows without weights.
+// A sink counts as one more key, whose distance is 0. 0 in rows without weights.
 template <class T>
 struct Statistics {
   View<T, 3> entropy, max_weight, mean_distance;
 };
 
+// Statistics that have a gradient, for the backward pass: what Forward returned, and the gradient of each, all [B, Hq, Nq]. An
+// absent gradient counts as 0; where one is present, so is what it belongs to, and beside d_max_weight the key that Forward
+// named.
+template <class T>
+struct StatisticGradients {
+  View<const T, 3> entropy, max_weight, mean_distance;
+  View<const int64_t, 3> largest_key;
+  View<const T, 3> d_entropy, d_max_weight, d_mean_distance;
+
+  bool wanted() const { return d_entropy.present() || d_max_weight.present() || d_mean_distance.present(); }
+};
+
 // T is float, double, BFloat16 or Float16. All functions throw InvalidArgument before anything is written.
 //
-// out and, where present, lse, statistics, remainder and correction are overwritten. The overload without workspace and
-// executor uses a workspace of the calling thread and ThreadPool::Default().
+// out and, where present, lse, statistics, remainder, correction and largest_key are overwritten. The overload without
+// workspace and executor uses a workspace of the calling thread and ThreadPool::Default().
 //
 // remainder: of 16-bit calls alone, in the shape of out: what rounding took from out, itself rounded to BFloat16. Gradients
 // contain sum(out * d_out), which the rounding of out alone would spoil where scores are large.
@@ -59,26 +71,31 @@ struct Statistics {
 // more so the larger the scores are; 0 where it cannot say. To the digit: see heed/log_sum_exp.h.
 //
 // Whoever will call Backward keeps both for it.
+//
+// largest_key: [B, Hq, Nq], the index of the key whose weight is the largest of its row, the first of equal ones; -1 in rows
+// without weights, and where a sink has more weight than any key. The derivative of the largest weight is that of this key's:
+// of the subgradients of a maximum the one that is easiest to tell.
 template <class T>
 void Forward(const Attention& attention, View<const std::type_identity_t<T>, 4> q, View<const std::type_identity_t<T>, 4> k,
              View<const std::type_identity_t<T>, 4> v, View<T, 4> out, View<Accum<T>, 3> lse, Workspace& workspace,
              Executor& executor, const Statistics<Accum<T>>& statistics = {}, View<BFloat16, 4> remainder = {},
-             View<Accum<T>, 3> correction = {});
+             View<Accum<T>, 3> correction = {}, View<int64_t, 3> largest_key = {});
 template <class T>
 void Forward(const Attention& attention, View<const std::type_identity_t<T>, 4> q, View<const std::type_identity_t<T>, 4> k,
              View<const std::type_identity_t<T>, 4> v, View<T, 4> out, View<Accum<T>, 3> lse = {});
 
-// The gradients of sum(out * d_out) + sum(lse * d_lse), the latter 0 where d_lse is absent. out, lse, remainder and correction
-// are those of the forward pass with the same Attention; 16-bit gradients are computed in float and rounded once where the
-// remainder is given, else they inherit the rounding of out; without the correction, that of lse. d_q, d_k, d_v and the
-// gradients of biases that are present are overwritten; an absent one is not wanted, and costs neither time nor memory.
+// The gradients of sum(out * d_out) + sum(lse * d_lse) + sum(entropy * d_entropy) + .., which end where gradients are absent.
+// out, lse, remainder and correction are those of the forward pass with the same Attention; 16-bit gradients are computed in
+// float and rounded once where the remainder is given, else they inherit the rounding of out; without the correction, that of
+// lse. d_q, d_k, d_v and the gradients of biases that are present are overwritten; an absent one is not wanted, and costs
+// neither time nor memory.
 template <class T>
 void Backward(const Attention& attention, View<const std::type_identity_t<T>, 4> q, View<const std::type_identity_t<T>, 4> k,
               View<const std::type_identity_t<T>, 4> v, View<const std::type_identity_t<T>, 4> out, View<const Accum<T>, 3> lse,
               View<const std::type_identity_t<T>, 4> d_out, View<T, 4> d_q, View<T, 4> d_k, View<T, 4> d_v,
               const BiasGradients<Accum<T>>& d_biases, Workspace& workspace, Executor& executor,
               View<const Accum<T>, 3> d_lse = {}, View<const BFloat16, 4> remainder = {},
-              View<const Accum<T>, 3> correction = {});
+              View<const Accum<T>, 3> correction = {}, const StatisticGradients<Accum<T>>& statistics = {});
 
 // The weights before dropout of chosen heads and queries: weights[b, x, y, :] are those of head heads[x] and query rows[y]
 // over all keys, [B, heads, rows, Nk]. lse is that of the forward pass. Not for packed sequences.

@@ -1,7 +1,9 @@
 // The gradients of o = softmax(s) v with s = scale * q.k + bias, given dO:
 //   p = exp(s - lse)    dV += p_dropped^T dO    dP = dropped(dO V^T)    dS = p (dP - delta)    dQ = scale dS K
 //   dK = scale dS^T Q
-// with delta[i] = dO[i].O[i]; it holds with dropout because O already contains it.
+// with delta[i] = dO[i].O[i]; it holds with dropout because O already contains it. Gradients of the log-sum-exp and of
+// statistics add to dP and delta (attention/statistic_terms-inl.h). A key without a value is part of lse, and of nothing else
+// here.
 //
 // Dao 2023, "FlashAttention-2", algorithm 2, with heed's layout: scores and dS are stored [key, query], so that every product
 // is broadcast scalars times vectors and nothing is transposed. A chunk of keys has dK and dV of its own for each piece of the
@@ -14,7 +16,6 @@
 #endif
 
 #include <algorithm>
-#include <bit>
 #include <limits>
 #include <span>
 
@@ -40,7 +41,7 @@ class BackwardChunk {
         scratch_(scratch),
         hooks_(hooks),
         scores_(problem, scratch, hooks),
-        normaliser_(scratch.minus_lse, scratch.share, scratch.reference, scratch.sum),
+        normaliser_(problem, scratch.lanes, scratch.minus_lse, scratch.share, scratch.reference, scratch.sum),
         key_home_(problem, scratch),
         query_home_(problem, scratch) {
     Choose(problem, scratch, scores_, hooks, normaliser_, products_);
@@ -103,7 +104,7 @@ class BackwardChunk {
                                   .queries = scratch_.queries,
                                   .block = block_,
                                   .chunk = chunk_,
-                                  .zero_sums = !problem_.d_lse.present() && !scores_.transforms(),
+                                  .zero_sums = !problem_.d_lse.present() && !scores_.transforms() && !problem_.valueless_key,
                                   .query_rows = scratch_.query_rows,
                                   .d_out = scratch_.d_out,
                                   .d_out_rows = scratch_.d_out_rows,
@@ -168,29 +169,25 @@ class BackwardChunk {
   }
 
   void ReadLogSumExps() {
-    ReadRowNumbers(problem_.lse, -std::numeric_limits<T>::infinity(), scratch_.minus_lse);
+    ReadNumbers(problem_.lse, -std::numeric_limits<T>::infinity(), scratch_.minus_lse);
     HideRowsWithoutWeights(panel_, scratch_.minus_lse, scratch_.lanes);
   }
 
   // After ReadLogSumExps.
   void Pack() {
     products_->Begin(panel_);
-    ReadRowNumbers(problem_.correction, T{0}, scratch_.share);
+    ReadNumbers(problem_.correction, T{0}, scratch_.share);
     normaliser_.Set(panel_.width);
     // d lse / d s is p too, so its gradient joins the term that p multiplies.
-    ReadRowNumbers(problem_.d_lse, T{0}, scratch_.minus_delta);
+    ReadNumbers(problem_.d_lse, T{0}, scratch_.minus_delta);
     if (!problem_.wants_scores) return;
+    if (products_->terms().present()) products_->terms().Begin(panel_, scratch_.minus_delta);
     products_->SubtractProducts(problem_.out, scratch_.minus_delta);
     if (problem_.remainder.data) products_->SubtractProducts(problem_.remainder, scratch_.minus_delta);
   }
 
-  // The number of each lane; `otherwise` where the lane is idle, or nothing is given.
-  void ReadRowNumbers(const View<const T, 3>& view, T otherwise, T* numbers) const {
-    const int64_t count = view.present() ? panel_.used() : 0, row = problem_.plan.ArrayRow(panel_.b);
-    for (int64_t w = 0; w < count; ++w)
-      numbers[w] = view(row, scratch_.lanes.head[w], problem_.plan.FirstQuery(panel_.b) + scratch_.lanes.query[w]);
-    std::fill(numbers + count, numbers + panel_.width, otherwise);
-    for (uint64_t idle = scratch_.lanes.idle; idle != 0; idle &= idle - 1) numbers[std::countr_zero(idle)] = otherwise;
+  void ReadNumbers(const View<const T, 3>& rows, T otherwise, T* numbers) const {
+    ReadRowNumbers(problem_.plan, panel_, scratch_.lanes, rows, otherwise, numbers);
   }
 
   const attention::BackwardProblem<T>& problem_;

@@ -23,6 +23,7 @@
 #include "attention/row_output-inl.h"
 #include "attention/scores-inl.h"
 #include "attention/softmax_state-inl.h"
+#include "attention/valueless_key-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace heed::HWY_NAMESPACE {
@@ -91,7 +92,8 @@ class ForwardPanel {
   // The arrays of a state lie one after the other, in the scratch area and in parts alike, each with room for a full panel.
   SoftmaxState<T> StateIn(T* memory) const {
     const int64_t room = problem_.cut.panel;
-    T *sum = memory + room, *largest = sum + room, *weighted = largest + room, *output = weighted + room;
+    T *sum = memory + room, *largest = sum + room, *weighted = largest + room, *key_high = weighted + room;
+    T *key_low = key_high + room, *output = key_low + room;
     return {.minus_max = memory,
             .sum = sum,
             .output = output,
@@ -99,6 +101,8 @@ class ForwardPanel {
             .rows = rows_,
             .largest = problem_.wants_statistics() ? largest : nullptr,
             .weighted = weighted,
+            .key_high = key_high,
+            .key_low = problem_.largest_key.present() ? key_low : nullptr,
             .slack = output_->slack()};
   }
 
@@ -147,6 +151,7 @@ class ForwardPanel {
 
   // output[c, w] becomes out[w, c], normalised; rows without a key become 0.
   void Finish(const SoftmaxState<T>& state) {
+    TakeValuelessKey(problem_, panel_, scratch_.lanes, state, scratch_.scores);
     WriteWeightStatistics(state);
     if (problem_.correction.present()) state.Keep(scratch_.largest, scratch_.weighted);
     state.Finish(d_, static_cast<T>(problem_.dropout.kept_scale));
@@ -162,28 +167,30 @@ class ForwardPanel {
     if (problem_.statistics.mean_distance.present()) {
       const T* distances = state.output + (rows_ - 1) * panel_.width;
       for (int64_t w = 0; w < panel_.used(); ++w)
-        RowNumber(problem_.statistics.mean_distance, w) = distances[w] / static_cast<T>(problem_.dropout.kept_scale);
+        NumberOf(problem_.statistics.mean_distance, w) = distances[w] / static_cast<T>(problem_.dropout.kept_scale);
     }
     output_->Write(state);
   }
 
-  T& RowNumber(const View<T, 3>& view, int64_t w) const {
-    return view(problem_.plan.ArrayRow(panel_.b), scratch_.lanes.head[w],
-                problem_.plan.FirstQuery(panel_.b) + scratch_.lanes.query[w]);
+  template <class Number>
+  Number& NumberOf(const View<Number, 3>& rows, int64_t w) const {
+    return RowNumber(problem_.plan, panel_, scratch_.lanes, rows, w);
   }
 
   // A number of each lane; `idle` where its query looks at no key.
   void WriteRowNumbers(const View<T, 3>& view, const T* numbers, T idle) const {
     if (!view.present()) return;
     if (panel_.heads == 1 && panel_.range.idle == 0 && view.stride[2] == 1) {
-      std::copy_n(numbers, panel_.count, &RowNumber(view, 0));
+      std::copy_n(numbers, panel_.count, &NumberOf(view, 0));
       return;
     }
-    for (int64_t w = 0; w < panel_.used(); ++w) RowNumber(view, w) = panel_.range.idle >> w & 1 ? idle : numbers[w];
+    for (int64_t w = 0; w < panel_.used(); ++w) NumberOf(view, w) = panel_.range.idle >> w & 1 ? idle : numbers[w];
   }
 
   void WriteWeightStatistics(const SoftmaxState<T>& state) {
     if (!problem_.wants_statistics()) return;
+    for (int64_t w = 0; problem_.largest_key.present() && w < panel_.used(); ++w)
+      NumberOf(problem_.largest_key, w) = panel_.range.idle >> w & 1 ? SoftmaxState<T>::kNoKey : state.LargestKey(w);
     T *entropy = state.weighted, *max_weight = state.largest;
     state.Statistics(d_, entropy, max_weight);
     WriteRowNumbers(problem_.statistics.entropy, entropy, T{0});

@@ -22,6 +22,7 @@
 #include "attention/problem.h"
 #include "attention/scores-inl.h"
 #include "attention/sight-inl.h"
+#include "attention/statistic_terms-inl.h"
 #include "simd/lane_sums-inl.h"
 #include "simd/tile-inl.h"
 
@@ -41,6 +42,7 @@ class GradientProducts {
         scores_(scores),
         hooks_(hooks),
         normaliser_(normaliser),
+        terms_(problem, scratch),
         values_(scratch.values, shape_.value_dim) {}
   virtual ~GradientProducts() = default;
   GradientProducts(const GradientProducts&) = delete;
@@ -91,6 +93,9 @@ class GradientProducts {
     if (blank_) std::fill_n(scratch_.d_queries, shape_.head_dim * panel.width, T{0});
     blank_ = false;
   }
+
+  // Those of gradients of statistics.
+  const StatisticTerms<T>& terms() const { return terms_; }
 
   // Takes the rows of a panel, whose scores have begun.
   void Begin(const Panel& panel) {
@@ -240,9 +245,9 @@ class GradientProducts {
       for (PositionHook<T>* hook : hooks_) hook->AddToWeightGradient(place, scratch_.d_scores);
     }
     if (Dropping()) {
-      scores ? Weigh<true, true>(place) : Weigh<true, false>(place);
+      WeighTile<true>(place);
     } else {
-      scores ? Weigh<false, true>(place) : Weigh<false, false>(place);
+      WeighTile<false>(place);
     }
     if (scores) {
       // Masked pairs and uniform lanes have no gradient of the score, whatever a masked value holds.
@@ -259,21 +264,35 @@ class GradientProducts {
     }
   }
 
+  // How much there is to do for the gradients of a tile's scores.
+  enum class Of { kNothing, kOutput, kOutputAndStatistics };
+
+  template <bool kDropout>
+  void WeighTile(const TilePlace& place) {
+    if (!problem_.wants_scores) return Weigh<kDropout, Of::kNothing>(place);
+    if (!terms_.present()) return Weigh<kDropout, Of::kOutput>(place);
+    terms_.Fill(place);
+    Weigh<kDropout, Of::kOutputAndStatistics>(place);
+  }
+
   // weights = p, with dropout kept p / keep; d_scores = p * (dP - delta), where d_scores holds dP, with dropout dO.V, of which
   // dP is what is kept over keep. delta is subtracted last: in rows of nearly one key the two are nearly the same, and products
   // that began with delta would be rounded at its size all the way.
-  template <bool kDropout, bool kScores>
+  template <bool kDropout, Of kOf>
   void Weigh(const TilePlace& place) {
+    constexpr bool kTerms = kOf == Of::kOutputAndStatistics;
     const auto scale = hn::Set(d_, static_cast<T>(problem_.dropout.kept_scale));
     const auto lanes_from = [&](int64_t w) HWY_ATTR {
       const auto minus_delta = hn::Load(d_, scratch_.minus_delta + w);
-      return [&, w, of = normaliser_.At(w), minus_delta](int64_t j, hn::Mask<decltype(d_)> dropped) HWY_ATTR {
+      const auto entropy = kTerms ? terms_.EntropyAt(w) : minus_delta;
+      return [&, w, of = normaliser_.At(w), minus_delta, entropy](int64_t j, hn::Mask<decltype(d_)> dropped) HWY_ATTR {
         T *weight = scratch_.weights + j * place.panel + w, *gradient = scratch_.d_scores + j * place.panel + w;
         const auto p = of.Weight(weight);
         hn::Store(kDropout ? hn::Mul(p, hn::IfThenZeroElse(dropped, scale)) : p, d_, weight);
-        if (!kScores) return;
+        if (kOf == Of::kNothing) return;
         const auto d_weight = hn::Load(d_, gradient);
-        const auto kept = kDropout ? hn::IfThenZeroElse(dropped, hn::Mul(scale, d_weight)) : d_weight;
+        auto kept = kDropout ? hn::IfThenZeroElse(dropped, hn::Mul(scale, d_weight)) : d_weight;
+        if (kTerms) kept = hn::Add(kept, terms_.Of(terms_.Filled(place, j, w), p, entropy));
         hn::Store(hn::Mul(p, hn::Add(kept, minus_delta)), d_, gradient);
       };
     };
@@ -309,6 +328,7 @@ class GradientProducts {
   Scores<T>& scores_;
   std::span<PositionHook<T>* const> hooks_;
   const Normaliser<T>& normaliser_;
+  StatisticTerms<T> terms_;
   RowCache<T> values_;
   DropoutStream stream_{};
   const Panel* panel_ = nullptr;

@@ -16,6 +16,7 @@
 #include "attention/panel-inl.h"
 #include "attention/scores-inl.h"
 #include "attention/softmax_state-inl.h"
+#include "attention/valueless_key-inl.h"
 #include "heed/log_sum_exp.h"
 #include "hwy/highway.h"
 #include "simd/exp2-inl.h"
@@ -28,8 +29,8 @@ template <class T>
 class Normaliser {
  public:
   // Arrays of [panel] to work in; the first two are filled by who has the numbers, see Set.
-  Normaliser(T* minus_lse, T* share, T* reference, T* sum)
-      : minus_lse_(minus_lse), share_(share), reference_(reference), sum_(sum) {}
+  Normaliser(const attention::Problem& problem, const attention::Lanes<T>& lanes, T* minus_lse, T* share, T* reference, T* sum)
+      : problem_(problem), lanes_(lanes), minus_lse_(minus_lse), share_(share), reference_(reference), sum_(sum) {}
 
   // minus_lse holds the log-sum-exp of each lane in nats (-inf: the lane has no weights), share its correction, 0 where there
   // is none.
@@ -107,9 +108,12 @@ class Normaliser {
       TakeTile(d_, state, sight, tile);
     });
     scores.Walk(walked);
+    TakeValuelessKey(problem_, panel, lanes_, state, tile);
   }
 
   static constexpr hn::ScalableTag<T> d_{};
+  const attention::Problem& problem_;
+  const attention::Lanes<T>& lanes_;
   T *minus_lse_, *share_, *reference_, *sum_;
 };
 

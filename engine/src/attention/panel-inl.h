@@ -7,6 +7,7 @@
 #endif
 
 #include <algorithm>
+#include <bit>
 #include <cstdint>
 #include <limits>
 #include <numeric>
@@ -80,6 +81,23 @@ Panel MakePanel(const attention::Plan& plan, const attention::Cut& cut, int64_t 
   NumberLanes(panel, lanes);
   if (plan.order().KeyRanks(b)) RankLanes(panel, lanes);
   return panel;
+}
+
+// The number of lane w among numbers of rows [B, Hq, Nq].
+template <class Number, class T>
+Number& RowNumber(const attention::Plan& plan, const Panel& panel, const attention::Lanes<T>& lanes,
+                  const View<Number, 3>& rows, int64_t w) {
+  return rows(plan.ArrayRow(panel.b), lanes.head[w], plan.FirstQuery(panel.b) + lanes.query[w]);
+}
+
+// The numbers of all lanes; `otherwise` where a lane is idle, or nothing is given.
+template <class T>
+void ReadRowNumbers(const attention::Plan& plan, const Panel& panel, const attention::Lanes<T>& lanes,
+                    const View<const T, 3>& rows, T otherwise, T* numbers) {
+  const int64_t count = rows.present() ? panel.used() : 0;
+  for (int64_t w = 0; w < count; ++w) numbers[w] = RowNumber(plan, panel, lanes, rows, w);
+  std::fill(numbers + count, numbers + panel.width, otherwise);
+  for (uint64_t idle = lanes.idle; idle != 0; idle &= idle - 1) numbers[std::countr_zero(idle)] = otherwise;
 }
 
 // Hides the lanes without weights: those without a query, and those whose log-sum-exp is -inf because their query is padding,

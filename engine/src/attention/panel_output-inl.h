@@ -8,11 +8,11 @@
 #endif
 
 #include <algorithm>
-#include <cmath>
 #include <cstdint>
 #include <optional>
 #include <span>
 
+#include "attention/distances-inl.h"
 #include "attention/dropout-inl.h"
 #include "attention/pair_rows-inl.h"
 #include "attention/panel-inl.h"
@@ -90,17 +90,9 @@ class PanelOutput {
   // The last row of the output: weight times distance.
   void AddDistances(const TilePlace& place, const T* weights) {
     T* sums = scratch_.output + (rows() - 1) * panel_->width;
-    const attention::Order& order = problem_.plan.order();
-    const bool listed = order.listed();
-    const double first = listed ? 0 : static_cast<double>(problem_.plan.FirstOffset(place.b));
-    for (int64_t w = place.lane_begin; w < place.used_end(); ++w) {
-      const double own =
-          listed ? order.QueryPositions(place.b)[place.queries[w]] : static_cast<double>(place.queries[w]) - first;
-      for (int64_t j = 0; j < place.keys; ++j) {
-        const double key = listed ? order.KeyPositions(place.b)[place.key + j] : static_cast<double>(place.key + j);
-        sums[w] += weights[j * place.panel + w] * static_cast<T>(std::abs(key - own));
-      }
-    }
+    for (int64_t w = place.lane_begin; w < place.used_end(); ++w)
+      ForEachDistance(problem_.plan, place, w,
+                      [&](int64_t j, double distance) { sums[w] += weights[j * place.panel + w] * static_cast<T>(distance); });
   }
 
   void WriteOutput() {

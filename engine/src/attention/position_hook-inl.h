@@ -51,7 +51,7 @@ struct PanelArrays {
   // Backward only: which part of the gradients the panel adds to (position::SchemeCall::LayParts).
   int64_t block = 0, chunk = 0;
   bool zero_sums = false;         // whether what Accumulate is given sums to 0 over a row, but for rounding: nobody makes other
-                                  // scores of the whole, and the log-sum-exp has no gradient
+                                  // scores of the whole, no key lacks a value, and the log-sum-exp has no gradient
   const T* query_rows = nullptr;  // [panel, D padded], times scale
   const T* d_out = nullptr;       // [Dv, panel]
   const T* d_out_rows = nullptr;  // [panel, Dv padded]

@@ -7,6 +7,7 @@
 
 #include "attention/layout.h"
 #include "attention/plan.h"
+#include "attention/valueless_key.h"
 #include "core/arena.h"
 #include "core/operand.h"
 #include "heed/attention.h"
@@ -31,6 +32,7 @@ struct Problem {
   DropoutThreshold dropout;
   core::Input q, k;
   Layout layout{};
+  const ValuelessKey* valueless_key = nullptr;  // or none
 
   // Whether the call has so many keys and values that they come from memory.
   bool ComesFromMemory() const {
@@ -40,7 +42,9 @@ struct Problem {
   }
 };
 
-Problem ProblemOf(const Attention& attention, const Plan& plan, const Cut& cut, const core::Input& q, const core::Input& k);
+// valueless_key: or null.
+Problem ProblemOf(const Attention& attention, const Plan& plan, const Cut& cut, const core::Input& q, const core::Input& k,
+                  const ValuelessKey* valueless_key);
 
 template <class T>
 struct ForwardProblem : Problem {
@@ -50,11 +54,13 @@ struct ForwardProblem : Problem {
   heed::Statistics<T> statistics{};
   core::Output remainder{};  // what rounding took from out, or without data
   View<T, 3> correction{};   // what rounding took from lse, or absent
-  int64_t scheme_rows = 0;   // rows that schemes carry along behind the output
-  T* parts = nullptr;        // partial states of the splits, see SplitPart; null where panels are not split
+  View<int64_t, 3> largest_key{};
+  int64_t scheme_rows = 0;  // rows that schemes carry along behind the output
+  T* parts = nullptr;       // partial states of the splits, see SplitPart; null where panels are not split
 
   bool wants_statistics() const {
-    return statistics.entropy.present() || statistics.max_weight.present() || statistics.mean_distance.present();
+    return statistics.entropy.present() || statistics.max_weight.present() || statistics.mean_distance.present() ||
+           largest_key.present();
   }
 };
 
@@ -70,9 +76,10 @@ struct BackwardProblem : Problem {
   core::Input v{}, out{};
   View<const T, 3> lse{};
   core::Input d_out{};
-  View<const T, 3> d_lse{};          // or absent
-  core::Input remainder{};           // of out, or without data
-  View<const T, 3> correction{};     // of lse, or absent
+  View<const T, 3> d_lse{};       // or absent
+  core::Input remainder{};        // of out, or without data
+  View<const T, 3> correction{};  // of lse, or absent
+  StatisticGradients<T> statistics{};
   core::Output d_q{}, d_k{}, d_v{};  // without data where not wanted
   bool wants_scores = true;          // whether anything that the scores are made of has a gradient that is wanted
   // dQ of all queries in T [Hq, queries of all rows, D], where the caller's elements are narrower; else null.
@@ -226,8 +233,9 @@ struct ForwardScratch : ScoreScratch<T> {
   HeldRows<T> values;
   T* minus_max;  // [panel], the base-2 reference of the scores, negated
   T* sum;        // [panel]
-  T* largest;    // [panel] for statistics: the largest score, and the sum of weight times score, both from the reference
+  T* largest;    // [panel] for statistics: the largest score, and the sum of weight times score from the reference
   T* weighted;
+  T *key_high, *key_low;             // [panel] the key of the largest score, see SoftmaxState
   T* output;                         // [Dv, panel], then rows of schemes, then the mean distance
   T* few_output;                     // [queries, Dv padded]; none where they are not few
   T* few_before;                     // the same before the tile at hand
@@ -244,6 +252,8 @@ struct ForwardScratch : ScoreScratch<T> {
     sum = arena.Take<T>(cut.panel);
     largest = arena.Take<T>(cut.panel);
     weighted = arena.Take<T>(cut.panel);
+    key_high = arena.Take<T>(cut.panel);
+    key_low = arena.Take<T>(cut.panel);
     output = arena.Take<T>(OutputRows(facts.shape, facts.scheme_rows) * cut.panel);
     few_output = arena.Take<T>(facts.QueriesInRows() * cut.value_dim);
     few_before = arena.Take<T>(facts.QueriesInRows() * cut.value_dim);
@@ -253,7 +263,7 @@ struct ForwardScratch : ScoreScratch<T> {
   static int64_t OutputRows(const Shape& shape, int64_t scheme_rows) { return shape.value_dim + scheme_rows + 1; }
   // What a split hands on: everything from minus_max to output, one after the other.
   static int64_t SplitPart(const Shape& shape, const Cut& cut, int64_t scheme_rows) {
-    return (4 + OutputRows(shape, scheme_rows)) * cut.panel;
+    return (6 + OutputRows(shape, scheme_rows)) * cut.panel;
   }
 };
 
@@ -265,6 +275,23 @@ struct WantedOperands {
 
   static WantedOperands Of(const core::Output& d_q, const core::Output& d_k, const core::Output& d_v) {
     return {d_q.present(), d_k.present(), d_v.present()};
+  }
+};
+
+// Of gradients of statistics, see attention/statistic_terms-inl.h.
+template <class T>
+struct StatisticScratch {
+  T *d_entropy, *d_max_weight, *d_mean_distance;  // [panel]
+  int64_t* largest_key;                           // [panel]
+  T* terms;                                       // [tile, panel], or a row of few queries
+
+  void Lay(core::Arena& arena, const ScratchFacts& facts) {
+    const Cut& cut = facts.cut;
+    d_entropy = arena.Take<T>(cut.panel);
+    d_max_weight = arena.Take<T>(cut.panel);
+    d_mean_distance = arena.Take<T>(cut.panel);
+    largest_key = arena.Take<int64_t>(cut.panel);
+    terms = arena.Take<T>(std::max<int64_t>(cut.tile * cut.panel, simd::kFewTileKeys));
   }
 };
 
@@ -290,6 +317,7 @@ struct BackwardScratch : ScoreScratch<T> {
   uint32_t *query_row_pairs = nullptr, *d_out_row_pairs = nullptr;  // [panel / 2, D padded], [panel / 2, Dv padded]
   uint32_t* d_score_pairs = nullptr;                                // [tile / 2, panel]
   uint16_t* rounded = nullptr;                                      // [tile, panel] weights, then gradients of scores
+  StatisticScratch<T> statistics{};
 
   BackwardScratch(core::Arena& arena, const ScratchFacts& facts, const WantedOperands& wanted) {
     const Cut& cut = facts.cut;
@@ -319,6 +347,7 @@ struct BackwardScratch : ScoreScratch<T> {
     few_d_queries = arena.Take<T>(few * cut.head_dim);
     few_before = arena.Take<T>(few * cut.head_dim);
     if (facts.narrow) LayPairs(arena, facts);
+    statistics.Lay(arena, facts);
   }
 
  private:

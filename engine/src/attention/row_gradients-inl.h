@@ -88,6 +88,10 @@ class RowGradients final : public GradientProducts<T> {
     }
     const typename Normaliser<T>::Lanes of = this->normaliser_.Of(w);
     const auto minus_delta = hn::Set(d_, scratch_.minus_delta[w]);
+    const StatisticTerms<T>& terms = this->terms_;
+    const bool has_terms = terms.present() && problem_.wants_scores;
+    const T* filled = has_terms ? terms.FillRow(place, w) : nullptr;
+    const auto entropy = has_terms ? terms.EntropyOf(w) : minus_delta;
     for (int64_t j = 0; j < place.keys; j += this->kLanes) {
       const auto p = of.Weight(weights + j);
       auto gradient = hn::Load(d_, d_scores + j);
@@ -97,6 +101,7 @@ class RowGradients final : public GradientProducts<T> {
         hn::Store(hn::Mul(p, share), d_, weights + j);
         gradient = hn::IfThenZeroElse(hn::Eq(share, hn::Zero(d_)), hn::Mul(share, gradient));
       }
+      if (has_terms) gradient = hn::Add(gradient, terms.Of(filled + j, p, entropy));
       gradient = hn::Mul(p, hn::Add(gradient, minus_delta));
       if (piece.seen == Seen::kSome) gradient = hn::IfThenZeroElse(hn::Eq(p, hn::Zero(d_)), gradient);
       hn::Store(gradient, d_, d_scores + j);

@@ -76,7 +76,8 @@ class RowOutput : public PanelOutput<T> {
     const int64_t keys = attention::RoundUp(last.key + last.keys - last.tile_key, attention::kLaneQuantum);
     const std::array<Seen, kMaxStrips> seen = Fill(tile, keys);
     for (int64_t x = 0; x < first.used; ++x)
-      state.UpdateRow(d_, scratch_.few_scores + x * kKeys, keys, x, scratch_.few_output + x * padded(), width());
+      state.UpdateRow(d_, scratch_.few_scores + x * kKeys, keys, x, scratch_.few_output + x * padded(), width(),
+                      first.tile_key);
     for (std::size_t x = 0; x < tile.strips().size(); ++x) {
       if (seen[x] == Seen::kNone) continue;
       const TilePlace& place = tile.strips()[x].place;
@@ -171,9 +172,10 @@ class RowOutput : public PanelOutput<T> {
              [&] { return scores_.sight().SeeAgain(place, masked); });
   }
 
-  // Whether the outputs are rows to the end: nobody adds to them, and they are not merged.
+  // Whether the outputs are rows to the end: nobody adds to them, they are not merged, and no key follows.
   bool RowsStay() const {
-    return !scores_.weighs() && this->rows() == width() && problem_.cut.splits == 1 && !problem_.remainder.data;
+    return !scores_.weighs() && this->rows() == width() && problem_.cut.splits == 1 && !problem_.remainder.data &&
+           !problem_.valueless_key;
   }
   // Of an output, and with its padding.
   int64_t width() const { return this->shape_.value_dim; }

@@ -35,12 +35,19 @@ struct SoftmaxState {
   T* sum;        // [width]
   T* output;     // [rows, width]
   int64_t width, rows;
-  // For statistics, else null: the largest score from the reference (-inf without keys), and the sum of weight times score
-  // from the reference.
+  // For statistics, else null: the largest score (-inf without keys), and the sum of weight times score from the reference.
   T *largest, *weighted;  // [width]
+  // Where asked for, the key of the largest score, the first of equal ones: key_high * kKeysOfHigh + key_low, because a float
+  // holds no whole number beyond 2^24. kNoKey: there is none, or it has no value.
+  T *key_high = nullptr, *key_low = nullptr;  // [width]
   // How far the reference may fall behind. Where weights are rounded it follows at once, so that the largest weights are near 1
   // and what stands out alone is not rounded at all.
   T slack = static_cast<T>(kSlackLog2);
+
+  static constexpr int64_t kNoKey = -1, kKeysOfHigh = int64_t{1} << 20;
+  int64_t LargestKey(int64_t w) const {
+    return static_cast<int64_t>(key_high[w]) * kKeysOfHigh + static_cast<int64_t>(key_low[w]);
+  }
 
   // Output is left as it is: nothing reads it before the first keys of any lane are taken, and whoever adds their values clears
   // it.
@@ -50,6 +57,7 @@ struct SoftmaxState {
     if (!largest) return;
     std::fill_n(largest, width, -std::numeric_limits<T>::infinity());
     std::fill_n(weighted, width, T{0});
+    if (key_low) SetKey(0, width, kNoKey);
   }
 
   // Whether no lane has seen a key.
@@ -58,13 +66,15 @@ struct SoftmaxState {
   }
 
   // Takes the scores [keys, width] of a tile (masked: -inf) and leaves the weights in their place, for the lanes from
-  // lane_begin to lane_end.
+  // lane_begin to lane_end. key: the first one of the tile.
   template <class D>
-  void Update(D d, T* scores, int64_t keys, int64_t lane_begin, int64_t lane_end) const {
+  void Update(D d, T* scores, int64_t keys, int64_t lane_begin, int64_t lane_end, int64_t key = 0) const {
     const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
     for (int64_t w = lane_begin; w < lane_end; w += lanes) {
       const auto shrink = [&](hn::Vec<D> factor) HWY_ATTR { Scale(d, factor, output + w, width, rows); };
-      const hn::Vec<D> now = Follow(d, w, LargestOf(d, scores + w, keys, width), shrink);
+      const hn::Vec<D> highest = LargestOf(d, scores + w, keys, width);
+      if (largest) TakeLargest(d, w, highest, scores + w, keys, key);
+      const hn::Vec<D> now = Follow(d, w, highest, shrink);
       if (largest) {
         Exponentiate<true>(d, scores + w, keys, now, w);
       } else {
@@ -76,7 +86,7 @@ struct SoftmaxState {
   // The same for one lane alone whose scores are neighbours, whole vectors of them. Its first `count` output elements stand in
   // `own`, the others where those of all lanes do.
   template <class D>
-  void UpdateRow(D d, T* scores, int64_t keys, int64_t w, T* own, int64_t count) const {
+  void UpdateRow(D d, T* scores, int64_t keys, int64_t w, T* own, int64_t count, int64_t key = 0) const {
     const hn::CappedTag<T, 1> one;
     const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
     const auto shrink = [&](hn::Vec<decltype(one)> factor) HWY_ATTR {
@@ -84,6 +94,10 @@ struct SoftmaxState {
       Scale(one, factor, output + count * width + w, width, rows - count);
     };
     const T highest = hn::GetLane(hn::MaxOfLanes(d, LargestOf(d, scores, keys / lanes, lanes)));
+    if (largest && highest > largest[w]) {
+      largest[w] = highest;
+      if (key_low) SetKey(w, 1, key + (std::find(scores, scores + keys, highest) - scores));
+    }
     const hn::Vec<D> now = hn::Set(d, hn::GetLane(Follow(one, w, hn::Set(one, highest), shrink)));
     if (largest) {
       ExponentiateRow<true>(d, scores, keys, now, w);
@@ -103,8 +117,7 @@ struct SoftmaxState {
         hn::Store(hn::Add(Moved(d, a.scale, a.rise, own_sum, hn::Load(d, weighted + w)),
                           Moved(d, b.scale, b.rise, other_sum, hn::Load(d, other.weighted + w))),
                   d, weighted + w);
-        hn::Store(hn::Max(hn::Add(hn::Load(d, largest + w), a.rise), hn::Add(hn::Load(d, other.largest + w), b.rise)), d,
-                  largest + w);
+        MergeLargest(d, other, w);
       }
       hn::Store(hn::Neg(a.common), d, minus_max + w);
       hn::Store(hn::MulAdd(a.scale, own_sum, hn::Mul(b.scale, other_sum)), d, sum + w);
@@ -125,9 +138,10 @@ struct SoftmaxState {
       const hn::Mask<D> empty = hn::Eq(total, hn::Zero(d));
       const hn::Vec<D> bits = hn::Sub(hn::Log2(d, total), hn::Div(hn::Load(d, weighted + w), total));
       const hn::Vec<D> nats = hn::Mul(bits, hn::Set(d, std::numbers::ln2_v<T>));
+      const hn::Vec<D> above = hn::Add(hn::Load(d, largest + w), hn::Load(d, minus_max + w));
       // Rounding may leave a row that looks at one key just below 0.
       hn::Store(hn::IfThenZeroElse(hn::Or(empty, hn::Lt(nats, hn::Zero(d))), nats), d, entropy + w);
-      hn::Store(hn::IfThenZeroElse(empty, hn::Div(PowerOfTwo(d, hn::Load(d, largest + w)), total)), d, max_weight + w);
+      hn::Store(hn::IfThenZeroElse(empty, hn::Div(PowerOfTwo(d, above), total)), d, max_weight + w);
     }
   }
 
@@ -189,6 +203,37 @@ struct SoftmaxState {
     for (int64_t r = 0; r < count; ++r) hn::Store(hn::Mul(hn::Load(d, at + r * step), factor), d, at + r * step);
   }
 
+  void SetKey(int64_t w, int64_t count, int64_t key) const {
+    std::fill_n(key_high + w, count, static_cast<T>(key / kKeysOfHigh));
+    std::fill_n(key_low + w, count, static_cast<T>(key % kKeysOfHigh));
+  }
+
+  // Raises the largest scores of some lanes to the highest ones of a tile, whose first key is `first`.
+  template <class D>
+  void TakeLargest(D d, int64_t w, hn::Vec<D> highest, const T* column, int64_t keys, int64_t first) const {
+    const hn::Vec<D> before = hn::Load(d, largest + w);
+    hn::Store(hn::Max(before, highest), d, largest + w);
+    const hn::Mask<D> rises = hn::Gt(highest, before);
+    if (!key_low || hn::AllFalse(d, rises)) return;
+    hn::Vec<D> at = hn::Zero(d);
+    for (int64_t j = keys; j-- > 0;)
+      at = hn::IfThenElse(hn::Eq(hn::Load(d, column + j * width), highest), hn::Set(d, static_cast<T>(j)), at);
+    const hn::Vec<D> high = hn::Set(d, static_cast<T>(first / kKeysOfHigh));
+    const hn::Vec<D> low = hn::Add(hn::Set(d, static_cast<T>(first % kKeysOfHigh)), at);
+    hn::Store(hn::IfThenElse(rises, high, hn::Load(d, key_high + w)), d, key_high + w);
+    hn::Store(hn::IfThenElse(rises, low, hn::Load(d, key_low + w)), d, key_low + w);
+  }
+
+  template <class D>
+  void MergeLargest(D d, const SoftmaxState& other, int64_t w) const {
+    const hn::Vec<D> own = hn::Load(d, largest + w), theirs = hn::Load(d, other.largest + w);
+    hn::Store(hn::Max(own, theirs), d, largest + w);
+    if (!key_low) return;
+    const hn::Mask<D> rises = hn::Gt(theirs, own);
+    hn::Store(hn::IfThenElse(rises, hn::Load(d, other.key_high + w), hn::Load(d, key_high + w)), d, key_high + w);
+    hn::Store(hn::IfThenElse(rises, hn::Load(d, other.key_low + w), hn::Load(d, key_low + w)), d, key_low + w);
+  }
+
   // Moves the reference of the lanes that need it to their highest score, and what is counted from it along; returns the
   // reference of all, negated. shrink(factor): for the output.
   template <class D, class Shrink>
@@ -199,7 +244,6 @@ struct SoftmaxState {
     // The first keys of a lane may move its reference far down; there is nothing to rescale then.
     const hn::Vec<D> rise = hn::IfThenZeroElse(hn::Eq(old_sum, hn::Zero(d)), hn::Sub(old, now));
     hn::Store(Moved(d, PowerOrOne(d, hn::Neg(rise)), hn::Neg(rise), old_sum, hn::Load(d, weighted + w)), d, weighted + w);
-    hn::Store(hn::Max(hn::Sub(hn::Load(d, largest + w), rise), hn::Add(highest, now)), d, largest + w);
     return now;
   }
 
@@ -295,7 +339,7 @@ void TakeTile(D d, const SoftmaxState<T>& state, const TileSight& tile, T* score
   const int64_t vector = static_cast<int64_t>(hn::Lanes(d));
   const TilePlace& any = tile.strips()[0].place;
   if (!tile.masked()) {
-    state.Update(d, scores, any.keys, 0, attention::RoundUp(any.used_end(), vector));
+    state.Update(d, scores, any.keys, 0, attention::RoundUp(any.used_end(), vector), any.key);
     return;
   }
   const int64_t lane_end = std::min(tile.lane_end(), attention::RoundUp(any.used, vector));
@@ -308,7 +352,7 @@ void TakeTile(D d, const SoftmaxState<T>& state, const TileSight& tile, T* score
     }
     if (!first) continue;
     state.Update(d, RowsOfStrip(scores, *first), last->key + last->keys - first->key, w,
-                 std::min(w + attention::kLaneQuantum, lane_end));
+                 std::min(w + attention::kLaneQuantum, lane_end), first->key);
   }
 }
 

@@ -28,7 +28,7 @@ class WeightsPanel {
         scratch_(scratch),
         hooks_(hooks),
         scores_(problem, scratch, hooks),
-        normaliser_(scratch.minus_max, scratch.weighted, scratch.largest, scratch.sum) {}
+        normaliser_(problem, scratch.lanes, scratch.minus_max, scratch.weighted, scratch.largest, scratch.sum) {}
 
   // Panel `index` of the chosen rows, for the chosen head `slot`.
   void Run(int64_t b, int64_t slot, int64_t index) {

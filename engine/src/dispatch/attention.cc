@@ -12,7 +12,7 @@ template <class T>
 void Forward(const Attention& attention, View<const std::type_identity_t<T>, 4> q, View<const std::type_identity_t<T>, 4> k,
              View<const std::type_identity_t<T>, 4> v, View<T, 4> out, View<Accum<T>, 3> lse, Workspace& workspace,
              Executor& executor, const Statistics<Accum<T>>& statistics, View<BFloat16, 4> remainder,
-             View<Accum<T>, 3> correction) {
+             View<Accum<T>, 3> correction, View<int64_t, 3> largest_key) {
   using core::OperandOf;
   dispatch::RunForward<Accum<T>>(attention,
                                  {.q = OperandOf(q),
@@ -22,7 +22,8 @@ void Forward(const Attention& attention, View<const std::type_identity_t<T>, 4> 
                                   .lse = lse,
                                   .statistics = statistics,
                                   .remainder = OperandOf(remainder),
-                                  .correction = correction},
+                                  .correction = correction,
+                                  .largest_key = largest_key},
                                  workspace, executor);
 }
 
@@ -37,7 +38,8 @@ void Backward(const Attention& attention, View<const std::type_identity_t<T>, 4>
               View<const std::type_identity_t<T>, 4> v, View<const std::type_identity_t<T>, 4> out, View<const Accum<T>, 3> lse,
               View<const std::type_identity_t<T>, 4> d_out, View<T, 4> d_q, View<T, 4> d_k, View<T, 4> d_v,
               const BiasGradients<Accum<T>>& d_biases, Workspace& workspace, Executor& executor, View<const Accum<T>, 3> d_lse,
-              View<const BFloat16, 4> remainder, View<const Accum<T>, 3> correction) {
+              View<const BFloat16, 4> remainder, View<const Accum<T>, 3> correction,
+              const StatisticGradients<Accum<T>>& statistics) {
   using core::OperandOf;
   dispatch::RunBackward<Accum<T>>(attention,
                                   {.q = OperandOf(q),
@@ -49,6 +51,7 @@ void Backward(const Attention& attention, View<const std::type_identity_t<T>, 4>
                                    .d_lse = d_lse,
                                    .remainder = OperandOf(remainder),
                                    .correction = correction,
+                                   .statistics = statistics,
                                    .d_q = OperandOf(d_q),
                                    .d_k = OperandOf(d_k),
                                    .d_v = OperandOf(d_v),
@@ -83,13 +86,14 @@ std::size_t BackwardWorkspace(const Attention& attention, const Shape& shape, in
 // NOLINTBEGIN(bugprone-macro-parentheses): a type cannot stand in parentheses
 #define HEED_INSTANTIATE(T)                                                                                                    \
   template void Forward(const Attention&, View<const T, 4>, View<const T, 4>, View<const T, 4>, View<T, 4>, View<Accum<T>, 3>, \
-                        Workspace&, Executor&, const Statistics<Accum<T>>&, View<BFloat16, 4>, View<Accum<T>, 3>);             \
+                        Workspace&, Executor&, const Statistics<Accum<T>>&, View<BFloat16, 4>, View<Accum<T>, 3>,              \
+                        View<int64_t, 3>);                                                                                     \
   template void Forward(const Attention&, View<const T, 4>, View<const T, 4>, View<const T, 4>, View<T, 4>,                    \
                         View<Accum<T>, 3>);                                                                                    \
   template void Backward(const Attention&, View<const T, 4>, View<const T, 4>, View<const T, 4>, View<const T, 4>,             \
                          View<const Accum<T>, 3>, View<const T, 4>, View<T, 4>, View<T, 4>, View<T, 4>,                        \
                          const BiasGradients<Accum<T>>&, Workspace&, Executor&, View<const Accum<T>, 3>,                       \
-                         View<const BFloat16, 4>, View<const Accum<T>, 3>);                                                    \
+                         View<const BFloat16, 4>, View<const Accum<T>, 3>, const StatisticGradients<Accum<T>>&);               \
   template void Weights(const Attention&, View<const T, 4>, View<const T, 4>, View<const Accum<T>, 3>, View<const int64_t, 1>, \
                         View<const int64_t, 1>, View<Accum<T>, 4>, Workspace&, Executor&)
 HEED_INSTANTIATE(float);

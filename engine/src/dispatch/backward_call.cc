@@ -3,11 +3,40 @@
 #include "dispatch/backward_layout.h"
 #include "dispatch/calls.h"
 #include "dispatch/kernels.h"
+#include "dispatch/key_gradients.h"
+#include "position/valueless_key.h"
 
 namespace heed::dispatch {
 
 using attention::Cut;
 using attention::WantedOperands;
+
+namespace {
+
+template <class T>
+using Sums = typename BackwardLayout<T>::Sums;
+
+template <class T>
+void Describe(const BackwardArrays<T>& arrays, const Sums<T>& sums, attention::BackwardProblem<T>& problem) {
+  problem.v = arrays.v;
+  problem.out = arrays.out;
+  problem.lse = arrays.lse;
+  problem.d_out = arrays.d_out;
+  problem.d_lse = arrays.d_lse;
+  problem.remainder = arrays.remainder;
+  problem.correction = arrays.correction;
+  problem.statistics = arrays.statistics;
+  problem.d_q = arrays.d_q;
+  problem.d_k = arrays.d_k;
+  problem.d_v = arrays.d_v;
+  problem.d_q_wide = sums.queries;
+  problem.d_q_parts = sums.query_parts;
+  problem.d_k_parts = sums.key_parts;
+  problem.d_v_parts = sums.value_parts;
+  problem.piece_sees = sums.piece_sees;
+}
+
+}  // namespace
 
 template <class T>
 void RunBackward(const Attention& attention, const BackwardArrays<T>& arrays, Workspace& workspace, Executor& executor) {
@@ -18,11 +47,13 @@ void RunBackward(const Attention& attention, const BackwardArrays<T>& arrays, Wo
   const WantedOperands wanted = WantedOperands::Of(arrays.d_q, arrays.d_k, arrays.d_v);
   BackwardLayout<T> layout(attention, cut, shape, ElementsOf<T>(arrays.q), wanted, arrays.d_biases,
                            core::Concurrency(executor));
-  if (!wanted.any() && layout.schemes().sums() == 0) return;
+  // Keys without values meet no tile.
+  const bool tiles = wanted.any() || layout.schemes().sums() > 0;
+  if (!tiles && layout.schemes().key_sums() == 0) return;
   CallMemory memory = layout.Memory();
   memory.Reserve(workspace);
   core::Arena arena(memory.shared());
-  const auto sums = layout.LayShared(arena);
+  const Sums<T> sums = layout.LayShared(arena);
   const position::SchemeSet<T>& schemes = layout.schemes();
   schemes.Prepare();
   const double work = kBackwardWork * ScoreWork(shape, shape.kv_len);
@@ -32,23 +63,17 @@ void RunBackward(const Attention& attention, const BackwardArrays<T>& arrays, Wo
   };
   for_each_sum([&](int64_t sum) { schemes.Clear(sum); });
 
-  attention::BackwardProblem<T> problem{attention::ProblemOf(attention, plan, cut, arrays.q, arrays.k)};
-  problem.v = arrays.v;
-  problem.out = arrays.out;
-  problem.lse = arrays.lse;
-  problem.d_out = arrays.d_out;
-  problem.d_lse = arrays.d_lse;
-  problem.remainder = arrays.remainder;
-  problem.correction = arrays.correction;
-  problem.d_q = arrays.d_q;
-  problem.d_k = arrays.d_k;
-  problem.d_v = arrays.d_v;
+  const position::KeyOfScheme key(attention);
+  attention::BackwardProblem<T> problem{attention::ProblemOf(attention, plan, cut, arrays.q, arrays.k, key.IfAny())};
+  Describe(arrays, sums, problem);
   problem.wants_scores = wanted.queries || wanted.keys || schemes.wants_scores();
-  problem.d_q_wide = sums.queries;
-  problem.d_q_parts = sums.query_parts;
-  problem.d_k_parts = sums.key_parts;
-  problem.d_v_parts = sums.value_parts;
-  problem.piece_sees = sums.piece_sees;
+  if (const int64_t keys = schemes.key_sums(); keys > 0) {
+    const KeyGradients<T> gradients(problem);
+    memory.Run(executor, work, keys, [&](core::TaskQueue& queue, std::byte*) {
+      queue.Work([&](int64_t sum, int64_t) { schemes.SumKey(gradients, sum); });
+    });
+  }
+  if (!tiles) return;
   BackwardTasks& tasks = layout.tasks();
   tasks.Sort(plan);
   const BackwardCall<T> call{problem, schemes, layout.facts()};

@@ -107,6 +107,24 @@ void ForEachStatistic(const Statistics<T>& statistics, const Visit& visit) {
   visit("statistics.mean_distance", mean_distance);
 }
 
+// Calls visit(name, numbers) for what a gradient of a statistic needs, and refuses one that lacks it.
+template <class T, class Visit>
+void ForEachStatisticGradient(const StatisticGradients<T>& statistics, const Visit& visit) {
+  const auto pair = [&](const char* name, const View<const T, 3>& numbers, const char* d_name, const View<const T, 3>& d) {
+    if (!d.present()) return;
+    if (!numbers.present()) Refuse(name, std::string("expected what the forward pass returned beside ") + d_name);
+    visit(name, numbers);
+    visit(d_name, d);
+  };
+  pair("statistics.entropy", statistics.entropy, "statistics.d_entropy", statistics.d_entropy);
+  pair("statistics.max_weight", statistics.max_weight, "statistics.d_max_weight", statistics.d_max_weight);
+  pair("statistics.mean_distance", statistics.mean_distance, "statistics.d_mean_distance", statistics.d_mean_distance);
+  if (!statistics.d_max_weight.present()) return;
+  if (!statistics.largest_key.present())
+    Refuse("statistics.largest_key", "expected what the forward pass returned beside statistics.d_max_weight");
+  visit("statistics.largest_key", statistics.largest_key);
+}
+
 // What every call reads: two operands and the arrays behind its options.
 Regions ReadRegions(const Attention& attention, const Input& q, const Input& k) {
   Regions regions;
@@ -160,7 +178,7 @@ Shape CheckForward(const Attention& attention, const ForwardArrays<T>& arrays) {
   Regions regions = ReadRegions(attention, arrays.q, arrays.k);
   regions.Read("v", arrays.v);
   regions.Write("out", arrays.out);
-  const auto check_rows = [&](const char* name, const View<T, 3>& rows) {
+  const auto check_rows = [&](const char* name, const auto& rows) {
     if (!rows.present()) return;
     CheckOutput(name, rows, RowShape(attention, shape), "[B, Hq, Nq]");
     regions.Write(name, rows);
@@ -168,6 +186,7 @@ Shape CheckForward(const Attention& attention, const ForwardArrays<T>& arrays) {
   check_rows("lse", arrays.lse);
   ForEachStatistic(arrays.statistics, check_rows);
   check_rows("correction", arrays.correction);
+  check_rows("largest_key", arrays.largest_key);
   if (arrays.remainder.present()) {
     CheckNarrow("remainder", arrays.out);
     CheckOutput("remainder", arrays.remainder, arrays.out.extent, "the shape of out");
@@ -203,6 +222,10 @@ Shape CheckBackward(const Attention& attention, const BackwardArrays<T>& arrays)
     CheckPresent("correction", arrays.correction);
     CheckShape("correction", arrays.correction, RowShape(attention, shape), "the shape of lse");
   }
+  ForEachStatisticGradient(arrays.statistics, [&](const char* name, const auto& rows) {
+    CheckPresent(name, rows);
+    CheckShape(name, rows, RowShape(attention, shape), "[B, Hq, Nq]");
+  });
   const auto check_gradient = [](const char* name, const Output& gradient, const Input& operand, const char* meaning) {
     if (gradient.present() || gradient.extent != Output().extent) CheckOutput(name, gradient, operand.extent, meaning);
   };
@@ -219,6 +242,7 @@ Shape CheckBackward(const Attention& attention, const BackwardArrays<T>& arrays)
   regions.Read("d_lse", arrays.d_lse);
   regions.Read("remainder", arrays.remainder);
   regions.Read("correction", arrays.correction);
+  ForEachStatisticGradient(arrays.statistics, [&](const char* name, const auto& rows) { regions.Read(name, rows); });
   regions.Write("d_q", arrays.d_q);
   regions.Write("d_k", arrays.d_k);
   regions.Write("d_v", arrays.d_v);

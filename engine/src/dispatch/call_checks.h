@@ -19,6 +19,7 @@ struct ForwardArrays {
   Statistics<T> statistics;
   Output remainder;
   View<T, 3> correction;
+  View<int64_t, 3> largest_key;
 };
 
 template <class T>
@@ -29,6 +30,7 @@ struct BackwardArrays {
   View<const T, 3> d_lse;
   Input remainder;
   View<const T, 3> correction;
+  StatisticGradients<T> statistics;
   Output d_q, d_k, d_v;
   BiasGradients<T> d_biases;
 };

@@ -5,6 +5,7 @@
 #include "dispatch/calls.h"
 #include "dispatch/forward_layout.h"
 #include "dispatch/kernels.h"
+#include "position/valueless_key.h"
 
 namespace heed::attention {
 
@@ -13,14 +14,16 @@ DropoutThreshold RealisedDropout(const Dropout& dropout) {
   return {threshold, 65536.0 / (65536.0 - threshold)};
 }
 
-Problem ProblemOf(const Attention& attention, const Plan& plan, const Cut& cut, const core::Input& q, const core::Input& k) {
+Problem ProblemOf(const Attention& attention, const Plan& plan, const Cut& cut, const core::Input& q, const core::Input& k,
+                  const ValuelessKey* valueless_key) {
   return {.attention = attention,
           .plan = plan,
           .cut = cut,
           .dropout = RealisedDropout(attention.dropout),
           .q = q,
           .k = k,
-          .layout = LayoutOf(attention, plan.shape(), q.element)};
+          .layout = LayoutOf(attention, plan.shape(), q.element),
+          .valueless_key = valueless_key};
 }
 
 }  // namespace heed::attention
@@ -43,13 +46,15 @@ void RunForward(const Attention& attention, const ForwardArrays<T>& arrays, Work
   T* parts = layout.LayShared(arena);
   layout.schemes().Prepare();
 
-  attention::ForwardProblem<T> problem{attention::ProblemOf(attention, plan, cut, arrays.q, arrays.k)};
+  const position::KeyOfScheme key(attention);
+  attention::ForwardProblem<T> problem{attention::ProblemOf(attention, plan, cut, arrays.q, arrays.k, key.IfAny())};
   problem.v = arrays.v;
   problem.out = arrays.out;
   problem.lse = arrays.lse;
   problem.statistics = arrays.statistics;
   problem.remainder = arrays.remainder;
   problem.correction = arrays.correction;
+  problem.largest_key = arrays.largest_key;
   problem.scheme_rows = layout.schemes().output_rows();
   problem.parts = parts;
   const ForwardCall<T> call{problem, layout.schemes(), layout.facts()};
@@ -76,7 +81,8 @@ void RunWeights(const Attention& attention, const WeightsArrays<T>& arrays, Work
   core::Arena arena(memory.shared());
   layout.LayShared(arena);
   layout.schemes().Prepare();
-  attention::WeightsProblem<T> problem{attention::ProblemOf(attention, plan, cut, arrays.q, arrays.k)};
+  const position::KeyOfScheme key(attention);
+  attention::WeightsProblem<T> problem{attention::ProblemOf(attention, plan, cut, arrays.q, arrays.k, key.IfAny())};
   problem.lse = arrays.lse;
   problem.heads = arrays.heads;
   problem.rows = arrays.rows;

@@ -31,10 +31,12 @@ template <class T>
 template <class Call, class Hook>
 void HookSet<T>::Make(const std::optional<Call>& call, std::optional<Hook>& hook, core::Arena& arena,
                       position::HookPlace& place) {
-  if (!call) return;
-  hook.emplace(*call, typename Call::Scratch(arena, *call), place);
-  place.output_row += call->output_rows();
-  present_[count_++] = &*hook;
+  if constexpr (Call::kMeetsTiles) {
+    if (!call) return;
+    hook.emplace(*call, typename Call::Scratch(arena, *call), place);
+    place.output_row += call->output_rows();
+    present_[count_++] = &*hook;
+  }
 }
 
 template class HookSet<float>;

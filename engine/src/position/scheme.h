@@ -11,6 +11,7 @@
 #include <cstdint>
 
 #include "attention/plan.h"
+#include "attention/valueless_key.h"
 #include "core/arena.h"
 #include "heed/attention.h"
 #include "position/blocks.h"
@@ -61,6 +62,9 @@ struct Scheme {
 // Whoever derives replaces what it needs.
 template <class T>
 struct SchemeCall {
+  // Whether it has to do with tiles; one that has not needs no hook, and no task of its own.
+  static constexpr bool kMeetsTiles = true;
+
   // Arrays that a worker works in; constructed from (arena, the scheme's call).
   struct Scratch {
     template <class Call>
@@ -85,6 +89,10 @@ struct SchemeCall {
   int64_t sums() const { return 0; }
   void Clear(int64_t /*sum*/) const {}
   void Finish(int64_t /*sum*/) const {}
+  // Of one that brings a key without a value (position/valueless_key.h), where its gradient is wanted: sums over rows, which
+  // may run beside each other.
+  int64_t key_sums() const { return 0; }
+  void SumKey(const attention::ValuelessKeyGradients&, int64_t /*sum*/) const {}
 };
 
 }  // namespace heed::position

@@ -36,7 +36,7 @@ inline void CheckSchemes(const Attention& attention, const Shape& shape) {
 inline attention::BackwardLimits LimitsOf(const Attention& attention) {
   attention::BackwardLimits limits;
   ForEachScheme([&]<class Scheme>() {
-    if (!Scheme::Present(attention)) return;
+    if (!Scheme::Present(attention) || !Scheme::template Call<float>::kMeetsTiles) return;
     limits.all_keys |= Scheme::kTakesAllKeys;
     limits.all_queries = true;
     limits.one_head |= Scheme::kHeadByHead;
@@ -161,6 +161,18 @@ class SchemeSet {
   }
   void Finish(int64_t sum) const {
     ForSum(sum, [](const auto& call, int64_t own) { call.Finish(own); });
+  }
+  // Those of the gradients of keys without values.
+  int64_t key_sums() const {
+    int64_t sums = 0;
+    ForEach([&](const auto& call) { sums += call.key_sums(); });
+    return sums;
+  }
+  void SumKey(const attention::ValuelessKeyGradients& gradients, int64_t sum) const {
+    ForEach([&](const auto& call) {
+      if (sum >= 0 && sum < call.key_sums()) call.SumKey(gradients, sum);
+      sum -= call.key_sums();
+    });
   }
 
  private:

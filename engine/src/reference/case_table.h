@@ -46,6 +46,7 @@ inline constexpr auto positions = [](PositionKind value) { return [value](Case& 
 inline constexpr auto mask = [](int ones) { return [ones](Case& c) { c.mask = ones; }; };
 inline constexpr auto weights = [](Case& c) { c.weights = true; };
 inline constexpr auto lse_gradient = [](Case& c) { c.lse_gradient = true; };
+inline constexpr auto statistic_gradients = [](Case& c) { c.statistics = c.statistic_gradients = true; };
 inline constexpr auto bare = [](Case& c) { c.statistics = false; };
 inline constexpr auto spoiled = [](Case& c) { c.spoiled = true; };
 inline constexpr auto softcap = [](double value) { return [value](Case& c) { c.softcap = value; }; };

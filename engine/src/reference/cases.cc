@@ -1,5 +1,7 @@
 #include "reference/cases.h"
 
+#include <string>
+
 #include "reference/case_table.h"
 #include "reference/schemes.h"
 
@@ -8,7 +10,7 @@ namespace {
 
 using given::bare, given::causal, given::dropout, given::keys, given::layout, given::lse_gradient, given::mask, given::offsets,
     given::packed, given::positions, given::prefix, given::queries, given::scale, given::softcap, given::spoiled,
-    given::uniform, given::weights, given::window;
+    given::statistic_gradients, given::uniform, given::weights, given::window;
 
 void AddShapesAndLengths(CaseTable& table) {
   table.Add("plain", {2, 3, 3, 40, 48, 16, 16});
@@ -103,6 +105,25 @@ void AddSpoiled(CaseTable& table) {
   table.Add("spoiled, weights", {3, 2, 2, 20, 40, 16, 16}, window(2, -1), mask(0b0011), weights, spoiled);
 }
 
+// Entropy, largest weight and mean distance of rows have gradients.
+void AddStatisticGradients(CaseTable& table) {
+  const auto add = [&](const std::string& name, const Shape& shape, const auto&... set) {
+    table.Add("gradients of statistics" + name, shape, statistic_gradients, set...);
+  };
+  add("", {2, 3, 3, 70, 90, 16, 16});
+  add(", grouped, causal, of lse too", {2, 4, 2, 70, 90, 33, 24}, causal(Causal::kBottomRight), lse_gradient);
+  add(", dropout, chunks", {1, 2, 2, 80, 1300, 16, 16}, dropout(0.3));
+  add(", real positions, window", {2, 2, 2, 70, 90, 16, 16}, positions(PositionKind::kReal), window(10, 5));
+  add(", packed, prefix", {4, 2, 2, 70, 90, 16, 16}, packed, prefix, causal(Causal::kBottomRight));
+  add(", lengths, uniform", {3, 2, 2, 70, 90, 16, 16}, keys(LengthKind::kPerQuery), queries, uniform);
+  add(", soft-cap, mask", {2, 2, 2, 70, 90, 16, 16}, softcap(1.5), mask(0));
+  add(", equal scores", {2, 2, 2, 70, 90, 16, 16}, scale(0), causal(Causal::kBottomRight));
+  add(", few, dropout", {2, 4, 2, 2, 600, 24, 40}, dropout(0.3));
+  add(", few, splits", {1, 8, 8, 1, 5000, 16, 24}, keys(LengthKind::kPerBatch));
+  add(", few, shuffled positions", {2, 2, 2, 3, 90, 16, 16}, positions(PositionKind::kShuffled));
+  add(", spoiled", {4, 2, 2, 40, 90, 16, 16}, queries, keys(LengthKind::kPerBatch), spoiled);
+}
+
 // Up to four queries that share a key head, see attention/few_queries-inl.h.
 void AddFewQueries(CaseTable& table) {
   table.Add("few, key lengths", {3, 2, 2, 1, 150, 20, 37}, keys(LengthKind::kPerQuery), uniform);
@@ -164,6 +185,7 @@ const std::vector<Case>& Cases() {
     AddSpoiled(all);
     AddFewQueries(all);
     AddHeadsSideBySide(all);
+    AddStatisticGradients(all);
     ForEachScheme([&]<class Scheme>() { Scheme::AddCases(all); });
     return all;
   }();

@@ -54,6 +54,7 @@ struct Case : SchemeCases {
   Layout layout = Layout::kContiguous;
   bool statistics = true, weights = false;  // what is asked for besides output and lse
   bool lse_gradient = false;                // whether lse has a gradient of its own
+  bool statistic_gradients = false;         // whether statistics have, where they are asked for
   bool correction = true;                   // whether gradients are given what rounding took from lse
   bool remainder = true;                    // of 16-bit outputs, whether gradients are given what rounding took
   bool spoiled = false;                     // whether NaN and infinity stand where no row looks, see reference/spoiled.h

@@ -113,6 +113,14 @@ Sum Formulas::Score(const Pair& pair) const {
   return score;
 }
 
+std::optional<double> Formulas::KeyScore(int64_t b, int64_t h, int64_t i) const {
+  std::optional<double> score;
+  ForEachScheme([&]<class Scheme>() {
+    if (!score) score = Scheme::KeyScore(*this, b, h, i);
+  });
+  return score;
+}
+
 bool Formulas::Kept(const Pair& pair) const {
   const Dropout& dropout = attention_.dropout;
   if (dropout.probability == 0) return true;

@@ -2,8 +2,10 @@
 #ifndef HEED_REFERENCE_FORMULAS_H_
 #define HEED_REFERENCE_FORMULAS_H_
 
+#include <array>
 #include <cmath>
 #include <cstdint>
+#include <optional>
 
 #include "heed/attention.h"
 
@@ -69,6 +71,11 @@ class Formulas {
   double Product(const Pair& pair) const;
   Sum SumOfTerms(const Pair& pair) const;  // before a scheme makes another score of it
   Sum Score(const Pair& pair) const;
+
+  // The score of the key without a value that a row has, if the call brings some.
+  std::optional<double> KeyScore(int64_t b, int64_t h, int64_t i) const;
+  // Where a row stands in arrays of numbers of rows: array row and query.
+  std::array<int64_t, 2> RowPlace(int64_t b, int64_t i) const { return {packed() ? 0 : b, FirstQuery(b) + i}; }
 
   bool Kept(const Pair& pair) const;
   double KeptScale() const;

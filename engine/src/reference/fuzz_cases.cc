@@ -97,8 +97,12 @@ std::vector<Reduction> MakeReductions() {
   add("contiguous", Without(&Case::layout));
   add("not spoiled", Without(&Case::spoiled));
   add("no gradient of lse", Without(&Case::lse_gradient));
+  add("no gradients of statistics", Without(&Case::statistic_gradients));
   add("no weights", Without(&Case::weights));
-  add("no statistics", [](Case& c) { return std::exchange(c.statistics, false); });
+  add("no statistics", [](Case& c) {
+    c.statistic_gradients = false;
+    return std::exchange(c.statistics, false);
+  });
   add("float weights", Without(&Case::precision));
   add("a key less", Shrink(&Shape::kv_len, one_less));
   add("a query less", Shrink(&Shape::q_len, one_less));
@@ -122,6 +126,7 @@ Case FuzzCase(uint64_t seed) {
   }
   c.spoiled = Chance(random, 3) && !Repeats(c.layout);
   if (Chance(random, 8)) c.precision = Precision::kFused;
+  c.statistic_gradients = c.statistics && Chance(random, 2);
   return c;
 }
 

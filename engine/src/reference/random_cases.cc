@@ -67,6 +67,7 @@ std::vector<Option> MakeOptions() {
   add("weights", "weights", [](Case& c, Random&) { c.weights = true; });
   add("gradient of lse", "d_lse", [](Case& c, Random&) { c.lse_gradient = true; });
   ForSchemes<kFirstSchemes, kSchemes>([&]<class Scheme, std::size_t>() { Scheme::AddOptions(options); });
+  add("gradients of statistics", "d_statistics", [](Case& c, Random&) { c.statistics = c.statistic_gradients = true; });
   add("fused precision", "precision", [](Case& c, Random&) { c.precision = Precision::kFused; });
   return options;
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
 
 #include "reference/formulas.h"
 #include "reference/schemes.h"
@@ -27,8 +28,8 @@ std::vector<Sum> ScoresOf(const Formulas& f, const SeenKeys& seen) {
   return scores;
 }
 
-// weights[0..Nk) of one row; returns the log-sum-exp and raises largest_score.
-double Softmax(const Formulas& f, int64_t b, int64_t h, int64_t i, double* weights, double& largest_score) {
+// weights[0..Nk) of one row, and that of a key without a value; returns the log-sum-exp and raises largest_score.
+double Softmax(const Formulas& f, int64_t b, int64_t h, int64_t i, double* weights, double& valueless, double& largest_score) {
   const int64_t kv_len = f.KeyCount(b);
   std::fill_n(weights, kv_len, 0.0);
   if (f.Padded(b, i)) return -kInfinity;
@@ -44,8 +45,14 @@ double Softmax(const Formulas& f, int64_t b, int64_t h, int64_t i, double* weigh
     largest = std::max(largest, score.value);
     largest_score = std::max(largest_score, score.magnitude);
   }
+  if (const std::optional<double> score = f.KeyScore(b, h, i); score && largest > -kInfinity) {
+    largest = std::max(largest, *score);
+    largest_score = std::max(largest_score, std::abs(*score));
+    sum += valueless = std::exp(*score - largest);
+  }
   for (size_t x = 0; x < scores.size(); ++x) sum += weights[seen.keys[x]] = std::exp(scores[x].value - largest);
   for (int64_t j = 0; j < kv_len; ++j) weights[j] = sum > 0 ? weights[j] / sum : 0.0;
+  if (sum > 0) valueless /= sum;
   return sum > 0 ? largest + std::log(sum) : -kInfinity;
 }
 
@@ -61,24 +68,65 @@ void RowForward(const Formulas& f, int64_t b, int64_t h, int64_t i, Result& resu
   const auto at = static_cast<size_t>(row);
   double* weights = result.weights.data() + row * longest;
   double* kept = result.kept.data() + row * longest;
-  result.lse[at] = Softmax(f, b, h, i, weights, result.largest_score);
+  result.lse[at] = Softmax(f, b, h, i, weights, result.valueless[at], result.largest_score);
   std::vector<Sum> value(static_cast<size_t>(f.value_dim()));
+  // Beside a key without a value the weights of all others may be so small that they count as 0 (2^-100 of the largest).
+  const double least = result.valueless[at] * 0x1p-50;
   for (int64_t j = 0; j < f.KeyCount(b); ++j) {
     const Pair pair{b, h, i, j};
     kept[j] = f.Kept(pair) ? 1.0 : 0.0;
     if (weights[j] == 0) continue;
     result.entropy[at] -= weights[j] * std::log(weights[j]);
-    result.max_weight[at] = std::max(result.max_weight[at], weights[j]);
+    if (weights[j] > result.max_weight[at]) result.max_weight[at] = weights[j], result.largest_key[at] = j;
     result.mean_distance[at] += weights[j] * std::abs(f.Offset(pair));
     const double share = kept[j] * f.KeptScale();
     FindValue(f, pair, value);
     for (size_t c = 0; c < value.size(); ++c) {
       const size_t x = at * value.size() + c;
       result.out[x] += weights[j] * share * value[c].value;
-      result.out_mass[x] += weights[j] * value[c].magnitude;
+      result.out_mass[x] += (weights[j] + least) * value[c].magnitude;
     }
   }
+  const double valueless = result.valueless[at];
+  if (valueless > 0) result.entropy[at] -= valueless * std::log(valueless);
+  if (valueless > result.max_weight[at]) result.max_weight[at] = valueless, result.largest_key[at] = -1;
 }
+
+// What the numbers of a row, output aside, give to the gradients of its weights.
+class RowTerms {
+ public:
+  RowTerms(const Result& result, const RowGradients& d, size_t row) : d_lse_(At(d.lse, row)), of_(result), row_(row) {
+    d_entropy_ = At(d.entropy, row);
+    d_max_weight_ = At(d.max_weight, row);
+    d_mean_distance_ = At(d.mean_distance, row);
+    largest_key_ = d.largest_key.empty() ? result.largest_key[row] : d.largest_key[row];
+  }
+
+  // To that of key j with a weight, of one without a value where j is -1, and to all alike.
+  Sum Of(int64_t j, double weight, double distance) const {
+    Sum sum;
+    sum += -d_entropy_ * std::log(weight);
+    sum += d_mean_distance_ * distance;
+    if (j == largest_key_) sum += d_max_weight_;
+    return sum;
+  }
+  Sum OfAll() const {
+    Sum sum;
+    sum += d_lse_;
+    sum += -d_entropy_ * of_.entropy[row_];
+    sum += -d_max_weight_ * of_.max_weight[row_];
+    sum += -d_mean_distance_ * of_.mean_distance[row_];
+    return sum;
+  }
+
+ private:
+  static double At(const std::vector<double>& rows, size_t row) { return rows.empty() ? 0.0 : rows[row]; }
+
+  double d_lse_, d_entropy_, d_max_weight_, d_mean_distance_;
+  int64_t largest_key_;
+  const Result& of_;
+  size_t row_;
+};
 
 // The derivatives of a pair's product by its query and key.
 void FindPartials(const Formulas& f, const Pair& pair, Partials& partials) {
@@ -124,8 +172,8 @@ void PassBack(const Formulas& f, const SeenKeys& seen, std::vector<GradientTerm>
     if (made[x].noise != 0) PairBackward(f, {seen.b, seen.h, seen.i, seen.keys[x]}, made[x], partials, d);
 }
 
-void RowBackward(const Formulas& f, int64_t b, int64_t h, int64_t i, const View<const double, 4>& d_out, double d_lse,
-                 Result& result, const GradientSums& d) {
+void RowBackward(const Formulas& f, int64_t b, int64_t h, int64_t i, const View<const double, 4>& d_out,
+                 const RowGradients& d_rows, Result& result, const GradientSums& d) {
   const int64_t longest = f.LongestKeys(), row = f.QueryRow(b, h, i);
   const double* weights = result.weights.data() + row * longest;
   const double* kept = result.kept.data() + row * longest;
@@ -139,6 +187,8 @@ void RowBackward(const Formulas& f, int64_t b, int64_t h, int64_t i, const View<
   for (int64_t c = 0; c < f.value_dim(); ++c) delta += of_out(c) * result.out[static_cast<size_t>(row * f.value_dim() + c)];
   // A 16-bit output and its remainder hold 2^-18 of each element; the unit of 16-bit gradients is 2^-16 of the noise.
   const double delta_noise = std::max(std::abs(delta.value), delta.magnitude / 4);
+  const RowTerms terms(result, d_rows, static_cast<size_t>(row));
+  const Sum of_all = terms.OfAll();
   for (int64_t j = 0; j < f.KeyCount(b); ++j) {
     if (weights[j] == 0) continue;
     const Pair pair{b, h, i, j};
@@ -153,8 +203,15 @@ void RowBackward(const Formulas& f, int64_t b, int64_t h, int64_t i, const View<
       d_v.Add(value_row + c, {d_value[x], std::abs(d_value[x])});
     }
     ForEachScheme([&]<class Scheme>() { Scheme::AddValueGradients(f, pair, d_value, d); });
-    const double noise = weights[j] * (std::abs(d_weight) + delta_noise + std::abs(d_lse));
-    made[static_cast<size_t>(j)] = {weights[j] * (d_weight - delta.value + d_lse), noise};
+    const Sum own = terms.Of(j, weights[j], std::abs(f.Offset(pair)));
+    const double noise = weights[j] * (std::abs(d_weight) + delta_noise + own.magnitude + of_all.magnitude);
+    made[static_cast<size_t>(j)] = {weights[j] * (d_weight - delta.value + own.value + of_all.value), noise};
+  }
+  if (const double weight = result.valueless[static_cast<size_t>(row)]; weight > 0) {
+    const Sum own = terms.Of(-1, weight, 0);
+    const GradientTerm score{weight * (own.value + of_all.value - delta.value),
+                             weight * (delta_noise + own.magnitude + of_all.magnitude)};
+    ForEachScheme([&]<class Scheme>() { Scheme::AddKeyGradient(f, b, h, i, score, d); });
   }
   if (f.Padded(b, i) || f.Uniform(b, h, i)) return;
   const SeenKeys seen = KeysSeenBy(f, b, h, i);
@@ -193,7 +250,8 @@ void GiveBack(const Gradients& lost, Gradients& d) {
 void MakeRoom(const Formulas& f, int64_t rows, Result& result) {
   const auto zeros = [](int64_t n) { return std::vector<double>(static_cast<size_t>(n), 0.0); };
   result.out = result.out_mass = zeros(rows * f.value_dim());
-  result.lse = result.entropy = result.max_weight = result.mean_distance = zeros(rows);
+  result.lse = result.entropy = result.max_weight = result.mean_distance = result.valueless = zeros(rows);
+  result.largest_key.assign(static_cast<size_t>(rows), -1);
   result.weights = result.kept = zeros(rows * f.LongestKeys());
 }
 
@@ -217,7 +275,7 @@ uint32_t DropoutBits(uint64_t seed, uint64_t batch, uint64_t head, uint64_t quer
 }
 
 Result Compute(const Attention& attention, View<const double, 4> q, View<const double, 4> k, View<const double, 4> v,
-               View<const double, 4> d_out, const std::vector<double>& d_lse) {
+               View<const double, 4> d_out, const RowGradients& d_rows) {
   const Formulas f(attention, q, k, v);
   Result result;
   const int64_t rows = q.extent[0] * q.extent[1] * q.extent[2], kv_rows = k.extent[0] * k.extent[1] * k.extent[2];
@@ -229,8 +287,7 @@ Result Compute(const Attention& attention, View<const double, 4> q, View<const d
     for (int64_t h = 0; h < f.heads(); ++h)
       for (int64_t i = 0; i < f.QueryCount(b); ++i) {
         RowForward(f, b, h, i, result);
-        const double of_lse = d_lse.empty() ? 0.0 : d_lse[static_cast<size_t>(f.QueryRow(b, h, i))];
-        if (d_out.present()) RowBackward(f, b, h, i, d_out, of_lse, result, d);
+        if (d_out.present()) RowBackward(f, b, h, i, d_out, d_rows, result, d);
       }
   GiveBack(lost, result.d);
   return result;

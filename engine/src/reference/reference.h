@@ -3,6 +3,7 @@
 #ifndef HEED_REFERENCE_REFERENCE_H_
 #define HEED_REFERENCE_REFERENCE_H_
 
+#include <cstdint>
 #include <vector>
 
 #include "heed/attention.h"
@@ -17,14 +18,23 @@ struct Result {
   std::vector<double> weights;   // [rows of lse, longest Nk] before dropout
   std::vector<double> kept;      // the same, 0 where dropout removes the weight, else 1
   std::vector<double> entropy, max_weight, mean_distance;
+  std::vector<int64_t> largest_key;  // -1 without one
+  std::vector<double> valueless;     // the weight of each row's key without a value, 0 without one
   // Empty unless asked for. mass is what the rounding of d is measured by, because its terms cancel: the sums of the absolute
   // terms, with |dP| + |delta| + |dLse| for dP - delta + dLse.
   Gradients d, mass;
 };
 
-// d_out without data asks for the forward pass alone. d_lse: the gradient of lse in its order, or empty for none.
+// Gradients of the numbers of rows, in the order of lse; empty for none. largest_key: which keys have the largest weights,
+// where rounding may decide; empty: the first of those that do.
+struct RowGradients {
+  std::vector<double> lse, entropy, max_weight, mean_distance;
+  std::vector<int64_t> largest_key;
+};
+
+// d_out without data asks for the forward pass alone.
 Result Compute(const Attention& attention, View<const double, 4> q, View<const double, 4> k, View<const double, 4> v,
-               View<const double, 4> d_out = {}, const std::vector<double>& d_lse = {});
+               View<const double, 4> d_out = {}, const RowGradients& d_rows = {});
 
 // The 16-bit random number that decides over one weight; the weight is kept where it is at least round(p * 65536).
 uint32_t DropoutBits(uint64_t seed, uint64_t batch, uint64_t head, uint64_t query, uint64_t key);

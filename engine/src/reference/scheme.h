@@ -3,6 +3,7 @@
 #define HEED_REFERENCE_SCHEME_H_
 
 #include <cstdint>
+#include <optional>
 #include <random>
 #include <span>
 #include <vector>
@@ -64,6 +65,11 @@ struct SchemeReference {
                           const GradientSums&) {}
   static void AddScoreGradients(const Formulas&, const Pair&, const GradientTerm& /*score*/, const GradientSums&) {}
   static void AddValueGradients(const Formulas&, const Pair&, std::span<const double> /*value*/, const GradientSums&) {}
+
+  // The score of a key without a value that it brings for a row, and the gradient of its tables from that score's.
+  static std::optional<double> KeyScore(const Formulas&, int64_t /*b*/, int64_t /*h*/, int64_t /*i*/) { return std::nullopt; }
+  static void AddKeyGradient(const Formulas&, int64_t /*b*/, int64_t /*h*/, int64_t /*i*/, const GradientTerm& /*score*/,
+                             const GradientSums&) {}
 
   // Of a case at any length, makes the caller's own arrays small.
   static void LimitArrays(Case&) {}

@@ -101,7 +101,11 @@ class Trial {
         d_tables_(setup_.attention) {
     const auto size = static_cast<size_t>(q_.view.extent[0] * q_.view.extent[1] * q_.view.extent[2]);
     Normal normal;
-    for (size_t x = 0; c.lse_gradient && x < size + 1; ++x) d_lse_.push_back(static_cast<A>(normal(random)));
+    const auto draw = [&](bool wanted, std::vector<A>& rows) {
+      for (size_t x = 0; wanted && x < size + 1; ++x) rows.push_back(static_cast<A>(normal(random)));
+    };
+    draw(c.lse_gradient, d_lse_);
+    for (std::vector<A>& rows : d_statistics_) draw(c.statistic_gradients, rows);
     if (c.spoiled) Spoil(random);
   }
 
@@ -110,8 +114,19 @@ class Trial {
     const std::array<int64_t, 3> rows{q_.view.extent[0], q_.view.extent[1], q_.view.extent[2]};
     Statistics<A> statistics;
     if (case_.statistics) statistics = {entropy_.Make(rows), max_weight_.Make(rows), mean_distance_.Make(rows)};
-    View<const A, 3> d_lse;
-    if (case_.lse_gradient) d_lse = View<const A, 3>::Contiguous(d_lse_.data(), rows);
+    View<int64_t, 3> largest_key;
+    if (case_.statistics) largest_key = largest_key_.Make(rows);
+    const auto view_of = [&](const auto& numbers) {
+      return numbers.empty() ? View<const A, 3>() : View<const A, 3>::Contiguous(numbers.data(), rows);
+    };
+    const View<const A, 3> d_lse = view_of(d_lse_);
+    const StatisticGradients<A> d_statistics{.entropy = view_of(entropy_.memory),
+                                             .max_weight = view_of(max_weight_.memory),
+                                             .mean_distance = view_of(mean_distance_.memory),
+                                             .largest_key = {largest_key.data, largest_key.extent, largest_key.stride},
+                                             .d_entropy = view_of(d_statistics_[0]),
+                                             .d_max_weight = view_of(d_statistics_[1]),
+                                             .d_mean_distance = view_of(d_statistics_[2])};
     const View<A, 3> lse = lse_.Make(rows);
     View<BFloat16, 4> remainder;
     if (sizeof(T) == 2 && case_.remainder) {
@@ -127,13 +142,14 @@ class Trial {
     };
     for (int round = 0; round < 2; ++round) {
       spoil();
-      Forward<T>(attention, q_.view, k_.view, v_.view, out_.view, lse, workspace, executor, statistics, remainder, correction);
+      Forward<T>(attention, q_.view, k_.view, v_.view, out_.view, lse, workspace, executor, statistics, remainder, correction,
+                 largest_key);
       spoil();
       if (case_.weights) RunWeights(lse, workspace, executor);
       spoil();
       Backward<T>(attention, q_.view, k_.view, v_.view, out_.view, lse, d_out_.view, d_q_.view, d_k_.view, d_v_.view,
                   d_tables_.views, workspace, executor, d_lse, {remainder.data, remainder.extent, remainder.stride},
-                  {correction.data, correction.extent, correction.stride});
+                  {correction.data, correction.extent, correction.stride}, d_statistics);
       const std::string bytes = Bytes();
       repeats_ = round == 0 || bytes == first_;
       first_ = bytes;
@@ -172,6 +188,7 @@ class Trial {
       add_rows("entropy", entropy_, expected.entropy);
       add_rows("max_weight", max_weight_, expected.max_weight);
       add_rows("mean_distance", mean_distance_, expected.mean_distance);
+      add("largest_key", LargestKeyError(expected, wide), false);
     }
     if (case_.weights) add_rows("weights", weights_, expected.weights);
     const Gradients &exact = expected.d, &mass = expected.mass;
@@ -195,16 +212,33 @@ class Trial {
     };
     for (const Output<T>* output : {&out_, &d_q_, &d_k_, &d_v_}) append(output->memory);
     for (const Numbers<A>* numbers : {&lse_, &entropy_, &max_weight_, &mean_distance_, &weights_}) append(numbers->memory);
+    append(largest_key_.memory);
     for (const auto& table : d_tables_.tables) append(table.numbers.memory);
     return bytes;
   }
 
   const Result& Expected() {
     if (!expected_) {
-      expected_ =
-          Compute(setup_.attention, q_.Doubles(), k_.Doubles(), v_.Doubles(), d_out_.Doubles(), {d_lse_.begin(), d_lse_.end()});
+      const auto doubles = [](const std::vector<A>& rows) { return std::vector<double>(rows.begin(), rows.end()); };
+      RowGradients d_rows{doubles(d_lse_), doubles(d_statistics_[0]), doubles(d_statistics_[1]), doubles(d_statistics_[2]),
+                          largest_key_.memory};
+      expected_ = Compute(setup_.attention, q_.Doubles(), k_.Doubles(), v_.Doubles(), d_out_.Doubles(), d_rows);
     }
     return *expected_;
+  }
+
+  // By how much the weights of the keys that the engine names are below the largest ones. Rounding may decide between two; but
+  // of equal ones the first is named.
+  double LargestKeyError(const Result& expected, const Units<A>& units) const {
+    const size_t longest = expected.lse.empty() ? 0 : expected.weights.size() / expected.lse.size();
+    double worst = 0;
+    for (size_t row = 0; row < expected.lse.size(); ++row) {
+      const int64_t key = largest_key_.memory[row];
+      if (key < -1 || key >= static_cast<int64_t>(longest)) return NAN;
+      const double weight = key < 0 ? expected.valueless[row] : expected.weights[row * longest + static_cast<size_t>(key)];
+      worst = Worse(worst, units.Error(weight, expected.max_weight[row], 1));
+    }
+    return worst;
   }
 
   // What is expected stays what it is without.
@@ -218,8 +252,9 @@ class Trial {
     SpoilRows(d_out_, random, [&](int64_t row) { return !sight.Looks(row); });
     SpoilRows(k_, random, [&](int64_t row) { return !sight.KeySeen(row); });
     SpoilRows(v_, random, [&](int64_t row) { return !sight.ValueSeen(row); });
-    for (int64_t row = 0; case_.lse_gradient && row < rows(q_); ++row)
-      if (!sight.Looks(row)) d_lse_[static_cast<size_t>(row)] = Spreading<A>(random);
+    for (std::vector<A>* numbers : {&d_lse_, &d_statistics_[0], &d_statistics_[1], &d_statistics_[2]})
+      for (int64_t row = 0; !numbers->empty() && row < rows(q_); ++row)
+        if (!sight.Looks(row)) (*numbers)[static_cast<size_t>(row)] = Spreading<A>(random);
   }
 
   // Of all heads and rows.
@@ -236,9 +271,11 @@ class Trial {
   Setup<A> setup_;
   Input<T> q_, k_, v_, d_out_;
   std::vector<A> d_lse_;
+  std::array<std::vector<A>, 3> d_statistics_;  // of entropy, largest weight and mean distance
   Output<T> out_, d_q_, d_k_, d_v_;
   std::vector<BFloat16> remainder_;  // laid out as out
   Numbers<A> lse_, correction_, entropy_, max_weight_, mean_distance_, weights_;
+  Numbers<int64_t> largest_key_;
   TableGradients<A> d_tables_;
   std::optional<Result> expected_;
   std::string first_;     // what the first call has written

@@ -28,7 +28,7 @@ constexpr std::size_t kOfQuery = 0, kOfKey = 1, kOfValue = 2, kOperands = 3;
 constexpr std::size_t kSaved = 7;
 SavedCall SavedFrom(at::TensorList saved) {
   const auto present = [](const at::Tensor& tensor) { return tensor.numel() > 0 || tensor.dim() > 1 ? tensor : at::Tensor(); };
-  return {saved[0], saved[1], saved[2], saved[3], saved[4], present(saved[5]), present(saved[6])};
+  return {saved[0], saved[1], saved[2], saved[3], saved[4], present(saved[5]), present(saved[6]), {}, {}};
 }
 
 struct Arrived {

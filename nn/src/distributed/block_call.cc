@@ -16,7 +16,7 @@ Operands BackwardOfBlock(const at::Tensor& d_output, const at::Tensor& d_lse, co
                          const Wanted& wanted) {
   Operands given{saved.query, saved.key, saved.value, options.tensors()};
   options.tensors() = Resolved(options.tensors(), saved.query);
-  Operands d = AttentionBackward(d_output, d_lse, saved, options, wanted);
+  Operands d = AttentionBackward({d_output, d_lse, {}}, saved, options, wanted);
   for (std::size_t t = 0; t < Operands::kCount; ++t) {
     at::Tensor& gradient = *d.All()[t];
     if (gradient.defined()) gradient = gradient.sum_to_size(given.All()[t]->sizes());

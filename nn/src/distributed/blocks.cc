@@ -125,6 +125,7 @@ AttentionOptions Whole::OfRows(Piece rows) const {
   AttentionOptions options = options_;
   AttentionTensors& tensors = options.tensors();
   tensors.packed_queries = at::Tensor(), tensors.packed_keys = at::Tensor();
+  tensors.sinks = at::Tensor();  // taken in behind all keys
   for (at::Tensor* of_rows : {&tensors.query_lengths, &tensors.key_lengths, &tensors.prefix_lengths, &tensors.query_positions,
                               &tensors.key_positions, &tensors.bias, &tensors.mask}) {
     *of_rows = BatchRowsOf(*of_rows, rows);

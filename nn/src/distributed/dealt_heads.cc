@@ -14,7 +14,7 @@ int HeadDimension(std::size_t member, const at::Tensor& tensor) {
   const auto is = [member](at::Tensor AttentionTensors::*tensor_of) {
     return AttentionTensors::kMembers[member].tensor == tensor_of;
   };
-  if (is(&AttentionTensors::bias) || is(&AttentionTensors::mask)) return 1;
+  if (is(&AttentionTensors::bias) || is(&AttentionTensors::mask) || is(&AttentionTensors::sinks)) return 1;
   if (is(&AttentionTensors::content_queries)) return tensor.dim() == 3 ? 0 : -1;
   const bool by_head = is(&AttentionTensors::relative_bias) || is(&AttentionTensors::slopes) ||
                        is(&AttentionTensors::transformer_xl_positions) || is(&AttentionTensors::transformer_xl_bias);

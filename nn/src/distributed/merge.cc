@@ -85,6 +85,14 @@ void Merged::Add(Piece rows, const Part& part) {
   RowsIn(far_, rows).logical_or_(part.far);
 }
 
+void Merged::AddSinks(const at::Tensor& sinks) {
+  if (!sinks.defined()) return;
+  const at::Tensor lse = at::where(lse_ == kNothing, kNothing, sinks.to(at::kDouble).expand_as(lse_)).to(sinks.scalar_type());
+  const at::Tensor zeros = at::zeros_like(rest_);
+  Add({0, lse.size(-1)},
+      {at::zeros_like(output_), lse, ReferenceOf(lse), zeros, {}, {}, at::stack({zeros, at::ones_like(rest_), zeros})});
+}
+
 void Merged::AddStatistics(Piece rows, const Part& part, const at::Tensor& before, const at::Tensor& added) {
   at::Tensor own = RowsIn(statistics_, rows);
   const at::Tensor other = part.statistics.to(at::kDouble);

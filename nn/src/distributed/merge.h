@@ -37,6 +37,10 @@ class Merged {
   // Takes in what further keys give the queries `rows`. The order of calls decides about the last bits.
   void Add(Piece rows, const Part& part);
 
+  // Behind all keys, where there are sinks [1, H, 1]: they count once, wherever the keys lie. Rows without a key stay as they
+  // are.
+  void AddSinks(const at::Tensor& sinks);
+
   at::Tensor Output(at::ScalarType type) const { return output_.to(type); }  // [B, H, n, Dv]
   at::Tensor Lse(at::ScalarType type) const;
   // The log-sum-exp of a part and the correction beside which it is the merged one, for the backward pass of parts that are not

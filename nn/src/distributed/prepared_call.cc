@@ -8,6 +8,7 @@
 #include <ATen/ATen.h>
 
 #include "distributed/plan.h"
+#include "heed/error.h"
 
 namespace heed::nn::distributed {
 namespace {
@@ -57,6 +58,9 @@ PreparedCall Prepared(const Exchange& exchange, Request request) {
   const at::Tensor query = WholeOf(request.query, queries), key = WholeOf(request.key, keys);
   options.tensors() = ResolvedOnce(options.tensors(), query);
   CheckCall(query, key, WholeOf(request.value, keys), options);
+  if (const at::Tensor& sinks = options.tensors().sinks; sinks.defined() && (sinks.size(0) != 1 || sinks.size(2) != 1))
+    throw InvalidArgument("sinks: expected one a head, [" + std::to_string(query.size(1)) +
+                          "], of a sequence whose parts lie on ranks");
   Operands operands{request.query, request.key, request.value, options.tensors()};
   Wanted given{}, needs{};
   bool any = false;

@@ -1,5 +1,7 @@
 // Keys and values travel: each rank computes its queries with the keys of one rank after the other.
 #include <cstddef>
+#include <limits>
+#include <numbers>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -71,6 +73,7 @@ class RingSums {
                     }
                   });
     arrive();
+    AddSinks();
     for (std::size_t t = 0; t < 3; ++t)
       if (d_[t].defined()) d_[t] = d_[t].to(operands_.All()[t]->scalar_type());
     SumTables(call_, operands_, d_);
@@ -96,9 +99,23 @@ class RingSums {
     return found.tensors;
   }
 
+  // Blocks know of no sink.
+  void AddSinks() {
+    constexpr std::size_t kSinks = Operands::Index("sinks");
+    if (!d_[kSinks].defined()) return;
+    const at::Tensor sinks = operands_.tensors.sinks.to(at::kDouble);
+    const at::Tensor weights =
+        at::where(state_.nearest == -std::numeric_limits<double>::infinity(), 0.0,
+                  (sinks * std::numbers::log2e - ReferenceOf(state_.nearest)).exp2() * state_.correction.to(at::kDouble));
+    at::Tensor d_weights = at::zeros_like(weights);
+    if (d_lse_.defined()) d_weights.add_(d_lse_);
+    if (d_output_.defined()) d_weights.sub_((state_.output.to(at::kDouble) * d_output_.to(at::kDouble)).sum(-1));
+    d_[kSinks].add_(at::where(weights == 0, 0.0, weights * d_weights).sum({0, 2}, /*keepdim=*/true));
+  }
+
   void AddTables(const Block& block, Operands& d) {
     for (std::size_t t = Operands::kOwnNames.size(); t < Operands::kCount; ++t) {
-      if (!d_[t].defined()) continue;
+      if (!d_[t].defined() || !d.All()[t]->defined()) continue;
       const bool bias = d.All()[t] == &d.tensors.bias;
       (bias ? call_.whole.BiasOf(d_[t], block) : d_[t]).add_(*d.All()[t]);
     }
@@ -107,14 +124,18 @@ class RingSums {
   Operands OfBlock(const HeldBlock& of, const at::Tensor& key, const at::Tensor& value) const {
     const AttentionOptions options = call_.whole.OptionsOf(of.block);
     const at::Tensor query = RowsOf(query_, of.rows);
-    at::Tensor d_output = RowsOf(d_output_, of.rows), d_lse = RowsOf(d_lse_, of.rows);
+    // A gradient of the log-sum-exp, if only of zeros, says that those of a row's scores do not sum to 0 over the block.
+    at::Tensor d_output = RowsOf(d_output_, of.rows);
+    at::Tensor d_lse = RowsOf(d_lse_.defined() ? d_lse_ : at::zeros_like(state_.nearest), of.rows);
     SavedCall saved{query,
                     key,
                     value,
                     RowsOf(state_.output, of.rows),
                     RowsOf(state_.nearest, of.rows),
                     {},
-                    RowsOf(state_.correction, of.rows)};
+                    RowsOf(state_.correction, of.rows),
+                    {},
+                    {}};
     if (state_.far.defined() && RowsOf(state_.far, of.rows).any().item<bool>()) {
       // Numbers so far from 0 hold no merged log-sum-exp beside which weights are exact. Those of the block's own are; times
       // the block's share they are the merged ones, and gradients are linear in what arrives.
@@ -171,6 +192,7 @@ struct RingFunction : Function<RingFunction> {
         merged.Add(block.rows, part);
       }
     });
+    merged.AddSinks(call->whole.options().tensors().sinks);
     const at::Tensor output = merged.Output(wide);
     variable_list saved{output, merged.Nearest(wide), merged.Correction(wide),
                         merged.Far().defined() ? merged.Far() : at::empty({0}, at::kBool)};

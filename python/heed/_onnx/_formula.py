@@ -153,12 +153,17 @@ class _Call:
         """[B, H, N, width of the values]"""
         seen, given = self.seen(), self.given
         is_sum = not any(given.get(name) for name in ("softcap", "score_program"))
-        if is_sum and all(given.get(name) is None for name in ("contextual_position", "column_decay", "content_values")):
+        if is_sum and all(given.get(name) is None for name in ("contextual_position", "column_decay", "content_values", "sinks")):
             return self._by_pytorch(seen)
         scores = self.scores(seen)
         if seen is not None:
             scores = torch.where(seen, scores, -torch.inf)
-        weights = torch.softmax(scores, -1)
+        if (sinks := self.table("sinks")) is None:
+            weights = torch.softmax(scores, -1)
+        else:
+            sinks = sinks.reshape(1, -1, 1) if sinks.dim() == 1 else sinks
+            last = sinks.unsqueeze(-1).expand(*scores.shape[:3], 1)
+            weights = torch.softmax(torch.cat([scores, last], -1), -1)[..., :-1]
         if seen is not None:  # a row without keys is 0
             weights = torch.where(seen, weights, 0.0)
         output = weights @ self.value
@@ -188,7 +193,7 @@ class _Call:
 
 
 def attention_forward(*operands: Any, **numbers: Any) -> Any:
-    """(output, None, None, None, None) of the operator's arguments. NotImplementedError, naming it, for an option that the
+    """(output, None, None, None, None, None) of the operator's arguments. NotImplementedError, naming it, for an option that the
     formula does not know."""
     given = dict(zip(_NAMES, operands)) | numbers
     call = _Call(given.pop("query"), given.pop("key"), given.pop("value"), given)
@@ -198,7 +203,7 @@ def attention_forward(*operands: Any, **numbers: Any) -> Any:
     # In memory as the operator's output, whose views the module has traced. A copy: PyTorch's function may lay its output out
     # otherwise than its meta kernel says.
     order, copied = (0, 2, 1, 3) if by_steps else (0, 1, 2, 3), torch.contiguous_format
-    return output.permute(order).clone(memory_format=copied).permute(order), None, None, None, None
+    return output.permute(order).clone(memory_format=copied).permute(order), None, None, None, None, None
 
 
 def clamp_valid_lens(lengths: torch.Tensor, batch: Any, queries: Any, steps: Any) -> torch.Tensor:

@@ -72,8 +72,8 @@ def attention(
              r holds parts r and 2R-1-r, which balances causal work (zigzag() puts tokens there)
     packed   cumulative lengths (query_offsets, key_offsets) of sequences that lie end to end; see attention_packed
 
-    options, return_lse and return_statistics are heed.attention's; without a seed all ranks take rank 0's. Weights are not
-    returned. Let all ranks run the backward pass, or none.
+    options, return_lse and return_statistics are heed.attention's; sinks are one for each head, [Hq]; statistics have no
+    gradient; without a seed all ranks take rank 0's. Weights are not returned. Let all ranks run the backward pass, or none.
 
     Raises what heed.attention raises; ValueError, on every rank before anything is computed, where ranks were called with
     different arguments or versions; RuntimeError where another rank refused its arguments, where it died, or was later than the

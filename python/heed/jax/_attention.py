@@ -36,6 +36,7 @@ class Options(TypedDict, total=False):
     bias: Array | None
     position: positions.Scheme | None
     softcap: float | None
+    sinks: Array | None
     dropout: float
     seed: int | Array | None
     batch_offset: int | Array
@@ -71,7 +72,7 @@ def _attend(
     output, lse, numbers = _operators.attend(wanted, call.operands, call.options)
     if not (return_lse or return_weights or return_statistics):
         return output
-    statistics = Statistics(**jax.lax.stop_gradient(numbers)) if return_statistics else None
+    statistics = Statistics(**numbers) if return_statistics else None
     weights = _weights(call, lse, return_weights) if return_weights else None
     return AttentionOutput(output, lse if return_lse else None, weights, statistics)
 
@@ -162,7 +163,7 @@ def attention(
 
     query [B, Hq, Nq, D], key [B, Hkv, Nk, D], value [B, Hkv, Nk, Dv]: float32, float64, bfloat16 or float16, of JAX or NumPy;
     Hq is a multiple of Hkv. 16-bit inputs are computed in float32 and rounded once. Differentiable once, in reverse mode, in
-    all three, in `bias` and in the parameters of `position`; under jax.jit, jax.vmap, jax.checkpoint and control flow.
+    all three, in `bias`, `sinks` and the parameters of `position`; under jax.jit, jax.vmap, jax.checkpoint and control flow.
 
     scale             1/sqrt(D) by default; a number known when the function is traced, as softcap and dropout
     causal            True or "bottom_right" aligns the last query with the last key, "top_left" the first with the first
@@ -178,6 +179,8 @@ def attention(
     bias              broadcastable likewise, added after the soft-cap; -inf hides; its gradient has its own shape
     position          a scheme of heed.jax.positions
     softcap           scores become softcap * tanh(score / softcap) before biases and masks
+    sinks             [Hq], or broadcastable to [B, Hq, Nq]: the score of one more key of each row, which takes its share of the
+                      weight and has no value. The log-sum-exp and statistics count it
     dropout, seed     of the weights; the seed is an integer, which drops what heed.attention drops, or a key of jax.random.
                       batch_offset: the batch index of row 0, for the same dropout when part of a batch is computed alone
     empty_row         what a query without any key returns: "zero", or "uniform", the mean of all values
@@ -188,7 +191,8 @@ def attention(
     return_lse,
     return_weights,
     return_statistics ask for the log-sum-exp; for the weights before dropout (True: all, in memory quadratic in the length; a
-                      WeightsOf: those of chosen heads and rows); for entropy, largest weight and mean distance of each row
+                      WeightsOf: those of chosen heads and rows); for entropy, largest weight and mean distance of each row,
+                      differentiable as the log-sum-exp is
 
     Returns the output [B, Hq, Nq, Dv], or an AttentionOutput when more was asked for.
 

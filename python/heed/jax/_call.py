@@ -192,6 +192,17 @@ def _add_scheme(call: Gathered, scheme: object) -> None:
         call.operands.update(zip(("query", "key"), (x[0] if packed else x for x in turned)))
 
 
+def _add_sinks(call: Gathered, sinks: object) -> None:
+    """[Hq], or one that broadcasts to [B, Hq, Nq], as [B or 1, Hq, Nq or 1]."""
+    given = typed("sinks", sinks, call.numbers)
+    heads = call.operands["query"].shape[2 if call.layout == "BNHD" else 1]
+    if given.ndim == 3 and given.shape[1] == 1:
+        given = jnp.broadcast_to(given, (given.shape[0], heads, given.shape[2]))
+    elif given.ndim not in (1, 3):
+        raise ValueError(f"sinks: expected [{heads}] or what broadcasts to [batch, {heads}, steps], got shape {shape_text(given)}")
+    call.operands["sinks"] = given.reshape(1, -1, 1) if given.ndim == 1 else given
+
+
 def _add_dropout(call: Gathered, dropout: Any, seed: Any, batch_offset: Any) -> None:
     probability = _number("dropout", dropout)
     if float(probability) == 0.0:
@@ -219,6 +230,8 @@ def gathered(
     if (bias := options.get("bias")) is not None:
         given = typed("bias", over_pairs("bias", bias, False), call.numbers)
         call.operands["bias"] = given + call.operands["bias"] if "bias" in call.operands else given
+    if (sinks := options.get("sinks")) is not None:
+        _add_sinks(call, sinks)
     if (mask := options.get("mask")) is not None:
         call.options["mask"] = jnp.asarray(over_pairs("mask", mask, True))
     for name in ("scale", "softcap"):

@@ -88,6 +88,8 @@ def _results(call: Call, operands: Arrays) -> Shapes:
         results.update(dict.fromkeys(STATISTICS, of_rows))
     if call.exact:
         results["correction"] = of_rows
+        if call.statistics:
+            results["largest_key"] = result(rows, jnp.int32, query)
         if query.dtype.itemsize == 2:  # others are not rounded
             results["remainder"] = result(tokens, jnp.bfloat16, query)
     return results
@@ -130,7 +132,7 @@ def _attend_forward(call: Call, operands: dict[str, Any], options: dict[str, Any
     wanted = _mark(operands[name].perturbed for name in sorted(operands))
     operands, options = jax.tree.map(lambda given: given.value, (operands, options), is_leaf=lambda x: hasattr(x, "perturbed"))
     results = _forward(call._replace(exact=True), operands, options)
-    kept = {name: results[name] for name in ("output", "remainder", "correction") if name in results}
+    kept = {name: results[name] for name in ("output", "remainder", "correction", *STATISTICS, "largest_key") if name in results}
     return _returned(call, results), (operands, options, {**kept, "lse": _kept(results["lse"])}, wanted)
 
 
@@ -145,13 +147,15 @@ def _zeros_like(array: jax.Array) -> jax.Array:
 def _attend_backward(call: Call, residuals: Any, cotangents: Any) -> Any:
     operands, options, kept, mark = residuals
     wanted = _marked(sorted(operands), mark)
-    d_output, d_lse = map(_given, cotangents[:2])
+    d_output = _given(cotangents[0])
+    of_rows = {"lse": cotangents[1], **cotangents[2]}
+    d_rows = {f"d_{name}": d for name, cotangent in of_rows.items() if (d := _given(cotangent)) is not None}
+    needed = {"largest_key": "d_max_weight", **{name: f"d_{name}" for name in STATISTICS}}
+    kept = {name: array for name, array in kept.items() if needed.get(name) is None or needed[name] in d_rows}
     # Of what is not wanted too, lest the structure differ from trace to trace; JAX throws these zeros away.
     gradients = {name: _zeros_like(operand) for name, operand in operands.items()}
-    if wanted and not (d_output is None and d_lse is None):
-        saved = {**kept, "d_output": _zeros_like(kept["output"]) if d_output is None else d_output}
-        if d_lse is not None:
-            saved["d_lse"] = d_lse
+    if wanted and (d_rows or d_output is not None):
+        saved = {**kept, **d_rows, "d_output": _zeros_like(kept["output"]) if d_output is None else d_output}
         gradients.update(_call_back((call.settings, wanted), operands, options, saved))
     return gradients, None
 
@@ -169,7 +173,7 @@ _call = _compiled(_differentiable)
 
 def attend(call: Call, operands: Arrays, options: Arrays) -> tuple[jax.Array, jax.Array, Arrays]:
     """(output, lse, statistics) of operands (query, key, value and what else has a gradient) and options; differentiable in the
-    operands, by output and lse."""
+    operands, by all three."""
     returned: tuple[jax.Array, jax.Array, Arrays] = _call(call, *alike((operands, options)))
     return returned
 

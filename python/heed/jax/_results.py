@@ -11,7 +11,7 @@ from .._described import describe
 
 
 class Statistics(NamedTuple):
-    """Of the weights before dropout, each [B, Hq, Nq]; 0 in rows without weights. No gradient flows through them.
+    """Of the weights before dropout, each [B, Hq, Nq]; 0 in rows without weights. Differentiable; a sink counts as one more key.
 
     float64 for float64 inputs, else float32; from packed sequences [Tq, Hq].
     """
@@ -24,8 +24,8 @@ class Statistics(NamedTuple):
 describe(
     Statistics,
     entropy="-sum_j p[j] log p[j]: 0 where one key has all the weight, log(n) where n keys share it equally.",
-    max_weight="The largest p[j].",
-    mean_distance="sum_j p[j] |key position - query position|.",
+    max_weight="The largest p[j]; its derivative is that of the first key that has it.",
+    mean_distance="sum_j p[j] |key position - query position|, where a sink stands at the query.",
 )
 
 

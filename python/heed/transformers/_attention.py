@@ -96,16 +96,9 @@ def attention_forward(
         options["causal"] = "top_left"
     if position_bias is not None:
         options["bias"] = position_bias if "bias" not in options else position_bias + options["bias"]
-    sinks = s_aux.reshape(1, -1, 1, 1) if s_aux is not None else sinks
-    wants_weights = _wants_weights(further)
-    result = attention(query, key, value, return_lse=sinks is not None, return_weights=wants_weights, **options)
+    options["sinks"] = s_aux if s_aux is not None else None if sinks is None else sinks.squeeze(-1)
+    result = attention(query, key, value, return_weights=_wants_weights(further), **options)
     if isinstance(result, torch.Tensor):
         return result.transpose(1, 2).contiguous(), None
-    output, weights = result.output, result.weights
-    if sinks is not None:
-        assert result.lse is not None
-        # The share of all weight that does not go to the key without a value.
-        share = torch.sigmoid(result.lse.unsqueeze(-1) - sinks)
-        output = (output * share).to(output.dtype)
-        weights = None if weights is None else weights * share.detach()
-    return output.transpose(1, 2).contiguous(), None if weights is None else weights.to(query.dtype)
+    weights = result.weights
+    return result.output.transpose(1, 2).contiguous(), None if weights is None else weights.to(query.dtype)

@@ -76,6 +76,8 @@ inline constexpr DataType kDataType<BFloat16> = DataType::BF16;
 template <>
 inline constexpr DataType kDataType<Float16> = DataType::F16;
 template <>
+inline constexpr DataType kDataType<int32_t> = DataType::S32;
+template <>
 inline constexpr DataType kDataType<bool> = DataType::PRED;
 
 // Throws Error unless the slices have this type and rank.

@@ -2,6 +2,10 @@
 // not computed.
 #include "heed/attention.h"
 
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
 #include "call.h"
 #include "options.h"
 #include "threads.h"
@@ -9,15 +13,40 @@
 namespace heed::jax {
 namespace {
 
+// The keys of the largest weights, which are numbers of 32 bits in arrays: JAX has no longer ones unless told. An array of more
+// keys would be too large for any machine.
+class LargestKeys {
+ public:
+  // As many as `keys` has, and with its numbers; none where it is absent.
+  explicit LargestKeys(const View<const int32_t, 3>& keys) {
+    if (!keys.present()) return;
+    numbers_.assign(keys.data, keys.data + keys.size());
+    numbers_.push_back(0);  // an address where there are none
+    view_ = View<int64_t, 3>::Contiguous(numbers_.data(), keys.extent);
+    view_.stride = keys.stride;
+  }
+  const View<int64_t, 3>& view() const { return view_; }
+  void CopyTo(const View<int32_t, 3>& keys) const {
+    std::transform(numbers_.begin(), numbers_.end() - 1, keys.data, [](int64_t key) { return static_cast<int32_t>(key); });
+  }
+
+ private:
+  std::vector<int64_t> numbers_;
+  View<int64_t, 3> view_;
+};
+
 template <class T>
 void ForwardSlice(const CallSlice& slice, Workspace& workspace, Executor& executor) {
   using A = Accum<T>;
   const Options<A> options(slice);
   const Statistics<A> statistics{slice.RowsOut<A>("entropy"), slice.RowsOut<A>("max_weight"),
                                  slice.RowsOut<A>("mean_distance")};
+  const View<int32_t, 3> keys = slice.RowsOut<int32_t>("largest_key");
+  const LargestKeys largest(keys);
   Forward<T>(options.attention(), slice.TokensIn<T>("query"), slice.TokensIn<T>("key"), slice.TokensIn<T>("value"),
              slice.TokensOut<T>("output"), slice.RowsOut<A>("lse"), workspace, executor, statistics,
-             slice.TokensOut<BFloat16>("remainder"), slice.RowsOut<A>("correction"));
+             slice.TokensOut<BFloat16>("remainder"), slice.RowsOut<A>("correction"), largest.view());
+  if (keys.present()) largest.CopyTo(keys);
 }
 
 template <class A>
@@ -32,6 +61,7 @@ BiasGradients<A> TableGradients(const CallSlice& slice) {
   gradients.transformer_xl_positions = slice.Result<A, 3>("transformer_xl_positions");
   gradients.transformer_xl_bias = slice.Result<A, 2>("transformer_xl_bias");
   gradients.contextual_position = slice.Result<A, 2>("contextual_position");
+  gradients.sinks = slice.Result<A, 3>("sinks");
   return gradients;
 }
 
@@ -39,10 +69,18 @@ template <class T>
 void BackwardSlice(const CallSlice& slice, Workspace& workspace, Executor& executor) {
   using A = Accum<T>;
   const Options<A> options(slice);
+  const LargestKeys largest(slice.RowsIn<int32_t>("largest_key"));
+  const StatisticGradients<A> statistics{.entropy = slice.RowsIn<A>("entropy"),
+                                         .max_weight = slice.RowsIn<A>("max_weight"),
+                                         .mean_distance = slice.RowsIn<A>("mean_distance"),
+                                         .largest_key = largest.view(),
+                                         .d_entropy = slice.RowsIn<A>("d_entropy"),
+                                         .d_max_weight = slice.RowsIn<A>("d_max_weight"),
+                                         .d_mean_distance = slice.RowsIn<A>("d_mean_distance")};
   Backward<T>(options.attention(), slice.TokensIn<T>("query"), slice.TokensIn<T>("key"), slice.TokensIn<T>("value"),
               slice.TokensIn<T>("output"), slice.RowsIn<A>("lse"), slice.TokensIn<T>("d_output"), slice.TokensOut<T>("query"),
               slice.TokensOut<T>("key"), slice.TokensOut<T>("value"), TableGradients<A>(slice), workspace, executor,
-              slice.RowsIn<A>("d_lse"), slice.TokensIn<BFloat16>("remainder"), slice.RowsIn<A>("correction"));
+              slice.RowsIn<A>("d_lse"), slice.TokensIn<BFloat16>("remainder"), slice.RowsIn<A>("correction"), statistics);
 }
 
 template <class T>

@@ -88,6 +88,7 @@ void Options<A>::ReadTables(const CallSlice& slice) {
   if (slice.Find("content_values")) content.values = slice.Input<A, 2>("content_values");
   if (slice.Find("content_queries")) content.queries = slice.Input<A, 2>("content_queries");
   if (content.keys || content.values || content.queries) attention_.content_bias = content;
+  if (slice.Find("sinks")) attention_.sinks = Sinks{slice.Input<A, 3>("sinks")};
   if (slice.Find("contextual_position"))
     attention_.contextual_position = ContextualPosition{slice.Input<A, 2>("contextual_position")};
   if (!slice.Find("transformer_xl_positions")) return;

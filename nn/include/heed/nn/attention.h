@@ -50,6 +50,7 @@ struct AttentionTensors {
   at::Tensor transformer_xl_bias;             // [Hq, D], beside the positions alone; differentiable
   at::Tensor contextual_position;             // [P, D]; differentiable; see heed::ContextualPosition
   at::Tensor score_reals;                     // [n] the tables of a score program, end to end; differentiable
+  at::Tensor sinks;                           // [Hq], or broadcastable to [B, Hq, Nq]; differentiable; see heed::Sinks
   at::Tensor mask;                            // bool, broadcastable to [B, Hq, Nq, Nk]
   at::Tensor query_lengths, key_lengths;      // int64 [B]; key lengths also [B, Nq]
   at::Tensor prefix_lengths;                  // int64 [B]
@@ -76,6 +77,7 @@ struct AttentionTensors {
       Member{"transformer_xl_bias", &AttentionTensors::transformer_xl_bias, true},
       Member{"contextual_position", &AttentionTensors::contextual_position, true},
       Member{"score_reals", &AttentionTensors::score_reals, true},
+      Member{"sinks", &AttentionTensors::sinks, true},
       Member{"mask", &AttentionTensors::mask, false},
       Member{"query_lengths", &AttentionTensors::query_lengths, false},
       Member{"key_lengths", &AttentionTensors::key_lengths, false},
@@ -130,7 +132,7 @@ class AttentionOptions {
   TORCH_ARG(Precision, precision) = Precision::kFloat32;
   // Asks for the matrix of weights before dropout [B, Hq, Nq, Nk]: quadratic memory, not differentiable.
   TORCH_ARG(bool, return_weights) = false;
-  // Asks for entropy, largest weight and mean distance of every row, in O(n); not differentiable.
+  // Asks for entropy, largest weight and mean distance of every row, in O(n).
   TORCH_ARG(bool, return_statistics) = false;
   TORCH_ARG(AttentionTensors, tensors);
 
@@ -161,6 +163,8 @@ class AttentionOptions {
   AttentionOptions& slopes(at::Tensor value, bool symmetric = true) {
     return Set(&AttentionTensors::slopes, std::move(value)).symmetric(symmetric);
   }
+  // A score a head, [Hq], or one a row, [B or 1, Hq or 1, Nq or 1], that takes weight and gives no value. See heed::Sinks.
+  AttentionOptions& sinks(at::Tensor value) { return Set(&AttentionTensors::sinks, std::move(value)); }
   // Relative positions in the content, rows by clipped offset: added to the keys that a query sees, to the values, and to the
   // queries that a key meets; each may be undefined. See heed::ContentBias.
   AttentionOptions& content(at::Tensor keys, at::Tensor values, at::Tensor queries = {}) {
@@ -202,10 +206,12 @@ class AttentionOptions {
 };
 
 struct AttentionOutput {
-  at::Tensor output;      // [B, Hq, Nq, Dv]
-  at::Tensor lse;         // [B, Hq, Nq], natural logarithm, differentiable too; float32 for 16-bit inputs
-  at::Tensor weights;     // [B, Hq, Nq, Nk] or those chosen, before dropout; not differentiable; undefined unless asked for
-  at::Tensor statistics;  // [3, B, Hq, Nq]: entropy, largest weight, mean distance; undefined unless asked for
+  at::Tensor output;   // [B, Hq, Nq, Dv]
+  at::Tensor lse;      // [B, Hq, Nq], natural logarithm, differentiable too; float32 for 16-bit inputs
+  at::Tensor weights;  // [B, Hq, Nq, Nk] or those chosen, before dropout; not differentiable; undefined unless asked for
+  // [3, B, Hq, Nq]: entropy, largest weight, mean distance; differentiable; undefined unless asked for. The derivative of the
+  // largest weight is that of the first key that has it.
+  at::Tensor statistics;
 };
 
 // query [B, Hq, Nq, D], key [B, Hkv, Nk, D], value [B, Hkv, Nk, Dv], float32, float64, bfloat16 or float16, any strides.
