@@ -204,8 +204,9 @@ struct SoftmaxState {
   }
 
   void SetKey(int64_t w, int64_t count, int64_t key) const {
-    std::fill_n(key_high + w, count, static_cast<T>(key / kKeysOfHigh));
-    std::fill_n(key_low + w, count, static_cast<T>(key % kKeysOfHigh));
+    const int64_t high = key / kKeysOfHigh, low = key % kKeysOfHigh;
+    std::fill_n(key_high + w, count, static_cast<T>(high));
+    std::fill_n(key_low + w, count, static_cast<T>(low));
   }
 
   // Raises the largest scores of some lanes to the highest ones of a tile, whose first key is `first`.
@@ -218,8 +219,9 @@ struct SoftmaxState {
     hn::Vec<D> at = hn::Zero(d);
     for (int64_t j = keys; j-- > 0;)
       at = hn::IfThenElse(hn::Eq(hn::Load(d, column + j * width), highest), hn::Set(d, static_cast<T>(j)), at);
-    const hn::Vec<D> high = hn::Set(d, static_cast<T>(first / kKeysOfHigh));
-    const hn::Vec<D> low = hn::Add(hn::Set(d, static_cast<T>(first % kKeysOfHigh)), at);
+    const int64_t first_high = first / kKeysOfHigh, first_low = first % kKeysOfHigh;
+    const hn::Vec<D> high = hn::Set(d, static_cast<T>(first_high));
+    const hn::Vec<D> low = hn::Add(hn::Set(d, static_cast<T>(first_low)), at);
     hn::Store(hn::IfThenElse(rises, high, hn::Load(d, key_high + w)), d, key_high + w);
     hn::Store(hn::IfThenElse(rises, low, hn::Load(d, key_low + w)), d, key_low + w);
   }

@@ -34,6 +34,7 @@ void Forward(const Attention& attention, View<const std::type_identity_t<T>, 4> 
 }
 
 template <class T>
+// NOLINTNEXTLINE(readability-function-size): an argument for each array of heed/attention.h
 void Backward(const Attention& attention, View<const std::type_identity_t<T>, 4> q, View<const std::type_identity_t<T>, 4> k,
               View<const std::type_identity_t<T>, 4> v, View<const std::type_identity_t<T>, 4> out, View<const Accum<T>, 3> lse,
               View<const std::type_identity_t<T>, 4> d_out, View<T, 4> d_q, View<T, 4> d_k, View<T, 4> d_v,
