@@ -8,7 +8,7 @@ import torch
 
 import heed
 
-WIDTH, STEPS, BATCH, LONGEST, LETTERS = 32, 300, 64, 10, "abcd"
+WIDTH, STEPS, BATCH, LONGEST, LETTERS = 32, 400, 64, 10, "abcd"
 PADDING, BEGIN, FIRST = 0, 1, 2  # tokens; letters from FIRST on
 
 
@@ -51,6 +51,7 @@ def main():
     torch.manual_seed(0)
     model = Copier()
     optimizer = torch.optim.Adam(model.parameters(), lr=5e-3)
+    decay = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.02, STEPS)
     for step in range(1, STEPS + 1):
         source, lengths = sample(BATCH)
         before = torch.cat((torch.full((BATCH, 1), BEGIN), source[:, :-1]), 1)
@@ -60,6 +61,7 @@ def main():
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
+        decay.step()
         if step % 50 == 0:
             print(f"step {step}: loss {loss.item():.3f}")
     source, lengths = sample(500)

@@ -22,7 +22,7 @@ namespace {
 template <class T>
 std::string ProductFault(int64_t rows, int64_t steps, int64_t columns, bool along_rows, bool accumulates) {
   const hn::ScalableTag<T> d;
-  const int64_t width = ProductWidth(d, columns), stride = width + 16;
+  const int64_t width = ProductWidth(d, columns), stride = (width + 15) / 16 * 16 + 16;
   Workspace workspace(static_cast<std::size_t>((rows * steps + (steps + rows) * stride) * sizeof(T)) + 1024);
   core::Arena arena(workspace.data());
   T *a = arena.Take<T>(rows, steps), *b = arena.Take<T>(steps, stride), *c = arena.Take<T>(rows, stride);

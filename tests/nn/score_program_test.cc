@@ -103,7 +103,7 @@ TEST(NnScoreProgramTest, RefusesTablesThatDoNotFit) {
   refuses({s.rate, s.width.to(at::kComplexDouble)}, {"score.tables[1]", "ComplexDouble"});
   refuses({s.rate, s.width.to(at::kMeta)}, {"score.tables[1]", "meta"});
   ExpectRefused([&] { AttentionOptions().score_text("score;add 0 7"); }, {"program", "an earlier instruction"});
-  ExpectRefused([&] { AttentionOptions().mask_text("score"); }, {"mask", "a truth"});
+  ExpectRefused([&] { AttentionOptions().mask_text("score"); }, {"mask", "a boolean"});
   AttentionOptions wrong;
   wrong.score_text(LogKernel().Text()).score_extents({0, 1, 1, 1, 2, 0, 1, 1});
   ExpectRefused([&] { attention(s.q, s.k, s.v, wrong); }, {"score_extents", "a kind and four extents"});
