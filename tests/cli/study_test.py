@@ -192,7 +192,7 @@ def test_time_is_turned_into_steps_once(book, tmp_path):
     longer = study["tasks"][0]["for"]
     assert not undocumented(study)
     assert longer["times"] == 5 and len(longer["expected"]) >= 1
-    assert "Given 1 s of one core, 5 times what ran here, take the " in study["answer"]
+    assert "Given 1 s of one core, 5 times as long as here, take " in study["answer"]
     page = html.unescape((tmp_path / "a" / "report.html").read_text(encoding="utf-8"))
     command = re.search(r"Made by <code>(heed study .*?)</code>", page).group(1)
     assert f"--step-seconds {pace[0]!r},{pace[1]!r}" in command

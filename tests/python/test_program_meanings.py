@@ -98,7 +98,8 @@ CASES = {
     "detach": cases(torch.detach, WHOLES),
     "relu": cases(torch.relu, REALS, WHOLES),
     "silu": cases(functional.silu, REALS),
-    "gelu": cases(functional.gelu, REALS) + cases(lambda a: functional.gelu(a, approximate="tanh"), REALS),
+    # Of infinity PyTorch's vectors of 64 bytes make NaN, its single numbers infinity.
+    "gelu": cases(functional.gelu, [x for x in REALS if x != INF]) + cases(lambda a: functional.gelu(a, approximate="tanh"), REALS),
     "softplus": cases(functional.softplus, REALS) + cases(lambda a: functional.softplus(a, 2.0, 5.0), REALS),
     "elu": cases(functional.elu, REALS) + cases(functional.selu, REALS),
     "leaky_relu": cases(functional.leaky_relu, REALS) + cases(lambda a: functional.leaky_relu(a, -0.5), REALS),
