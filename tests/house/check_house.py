@@ -13,6 +13,7 @@ experiment, which sees CORE and no other experiment. The pages beside a study (b
 Texts: the sources beside a file *_prose.txt tell all of its texts and no other.
 Files: at most MAX_LINES lines, named after a noun, no unfinished business; one of lab, book and cli makes text of JSON. Links in
 documents lead to files and headings.
+Bits: neither the engine nor inference calls elementary functions of the C library; the reference does.
 Tensors: nn asks them for their address in one file, which refuses those whose memory does not hold their numbers.
 """
 
@@ -39,6 +40,9 @@ NAMES_LAYOUTS = [ATTENTION / name for name in ("layout.cc", "score_products-inl.
 ENGINE_FOREIGN = ("hwy/", "sys/")
 # Who may look at the double-precision reference: tests, benches and `heed check`.
 SEES_REFERENCE = ("engine/src/reference/", "tests/", "bench/", "cli/check")
+# Functions whose last bits are the C library's: the engine and inference promise bits, see heed/portable_math.h.
+LIBRARY_MATH = re.compile(
+    r"\bstd::(?:exp|exp2|expm1|log|log1p|log2|log10|pow|a?sin|a?cos|a?tan|atan2|sinh|cosh|tanh|erfc?|cbrt|hypot|[lt]gamma)\(")
 # Who may take the address of a tensor in nn; safetensors files are read into tensors of their own and written from copies.
 SEES_ADDRESSES = ("nn/src/tensor_view.h", "nn/src/safetensors")
 ADDRESS = re.compile(r"\b\w*data_ptr\b")
@@ -204,6 +208,8 @@ def check_file(root, path):
             yield f"{source}:{number}: unfinished business"
         if source.parts[0] == "nn" and ADDRESS.search(line) and not str(source).startswith(SEES_ADDRESSES):
             yield f"{source}:{number}: asks a tensor for its address; take a view of nn/src/tensor_view.h"
+        if source.parts[0] in FRAMEWORKLESS and "reference" not in str(source) and (match := LIBRARY_MATH.search(line)):
+            yield f"{source}:{number}: calls {match.group()}..): its bits differ between machines; take heed/portable_math.h"
         if source.parts[0] in ("lab", "book", "cli") and str(source) != JSON_WRITER and JSON_DUMP.search(line):
             yield f"{source}:{number}: {JSON_WRITER} alone makes text of JSON"
 

@@ -1,6 +1,5 @@
 #include "dispatch/key_gradients.h"
 
-#include <cmath>
 #include <cstddef>
 #include <cstring>
 #include <limits>
@@ -10,6 +9,7 @@
 #include "core/operand.h"
 #include "heed/element.h"
 #include "heed/log_sum_exp.h"
+#include "heed/portable_math.h"
 
 namespace heed::dispatch {
 namespace {
@@ -67,7 +67,7 @@ double KeyGradients<T>::Of(int64_t array_row, int64_t head, int64_t query, doubl
   if (lse == -std::numeric_limits<T>::infinity()) return 0;
   const double correction = problem_.correction.present() ? static_cast<double>(at(problem_.correction)) : 0;
   const double bits = score * std::numbers::log2e + static_cast<double>(MinusInPowersOfTwo(lse));
-  const double weight = std::exp2(bits) * (correction != 0 ? correction : 1);
+  const double weight = portable::Exp2(bits) * (correction != 0 ? correction : 1);
   if (weight == 0) return 0;
   double gradient = -Delta(problem_.out, problem_.d_out, row);
   if (problem_.remainder.data) gradient -= Delta(problem_.remainder, problem_.d_out, row);
@@ -75,7 +75,7 @@ double KeyGradients<T>::Of(int64_t array_row, int64_t head, int64_t query, doubl
   const StatisticGradients<T>& of = problem_.statistics;
   gradient -= Share(of.entropy, of.d_entropy, row) + Share(of.max_weight, of.d_max_weight, row) +
               Share(of.mean_distance, of.d_mean_distance, row);
-  if (of.d_entropy.present()) gradient -= static_cast<double>(at(of.d_entropy)) * std::log(weight);
+  if (of.d_entropy.present()) gradient -= static_cast<double>(at(of.d_entropy)) * portable::Log(weight);
   if (of.d_max_weight.present() && at(of.largest_key) < 0) gradient += static_cast<double>(at(of.d_max_weight));
   return weight * gradient;
 }

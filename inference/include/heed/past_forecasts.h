@@ -3,7 +3,6 @@
 #ifndef HEED_PAST_FORECASTS_H_
 #define HEED_PAST_FORECASTS_H_
 
-#include <cmath>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -11,6 +10,7 @@
 #include <vector>
 
 #include "heed/model_workspace.h"
+#include "heed/portable_math.h"
 
 namespace heed {
 
@@ -22,8 +22,8 @@ struct ForecastScale {
   double unit = 1;
   bool logs = false;
 
-  double Scaled(double value) const { return logs ? std::log(value) : value / unit; }
-  double Value(double scaled) const { return logs ? std::exp(scaled) : scaled * unit; }
+  double Scaled(double value) const { return logs ? portable::Log(value) : value / unit; }
+  double Value(double scaled) const { return logs ? portable::Exp(scaled) : scaled * unit; }
 };
 
 // The values of the last season again.
