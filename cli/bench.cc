@@ -234,8 +234,8 @@ void AddBench(CLI::App& app, Run& run) {
   command->footer(
       "The bench runs on one thread unless --threads or --case gives more. --n measures heed alone, at your own shapes; with "
       "--plan it prints how such calls spread over many threads. --search draws calls at random, on one and on --threads "
-      "threads, and lists those where heed is slowest beside LibTorch, each with its --case. After Ctrl-C both list what they "
-      "have.\n\nWords of --case, the first four in this order:\n" +
+      "threads, and lists those where heed is slowest beside LibTorch, each with its --case. Ctrl-C ends the first "
+      "within a call, and the last then lists what it has.\n\nWords of --case, the first four in this order:\n" +
       lab::CaseGrammar() +
       "\nExamples:\n"
       "  heed bench --suite full --threads 1\n  heed bench --search 300 --threads 1\n"

@@ -153,7 +153,10 @@ void AddCheck(CLI::App& app, Run& run) {
   };
   command->add_option("--case", *name, "Run one case, by the name in a failure")->check(known);
   auto hash = std::make_shared<bool>(false);
-  command->add_flag("--hash", *hash, "Print one line about the bits of 566 calls, the same on every machine of a version");
+  command->add_flag("--hash", *hash, "Print a hash of the results of 566 calls; machines with the same version of heed and fused "
+                                   "multiply-adds print the same")
+      ->excludes("--cases")
+      ->excludes("--case");
   command->footer("Example:\n  heed check --cases 500\n  heed check --case \"pair window + dropout 3\" --seed 3");
   command->callback([&run, random_cases, name, hash] {
     run = [random_cases, name, hash](const Context& context) {

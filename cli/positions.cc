@@ -117,7 +117,7 @@ void AddPositions(CLI::App& app, Run& run) {
   CLI::Option* scheme = command->add_option("--scheme", options.scheme, known)->capture_default_str();
   command
       ->add_option("--max-distance", options.max_distance,
-                   "Largest offset of relative, shaw, transformer_xl and deberta, last bucket of t5, and "
+                   "Largest offset of relative, shaw, transformer_xl and deberta, distance from which t5 has one bucket, and "
                    "number of positions of cope")
       ->capture_default_str();
   AddName(*command, "--run", arguments->run,

@@ -34,7 +34,7 @@ heed_require_room(HEED_LAB HEED_NN)
 heed_require_room(HEED_CLI HEED_LAB)
 heed_option(HEED_TESTS HEED_LAB "Build the tests of the rooms that are built")
 heed_option(HEED_EXAMPLES HEED_LAB "Build the examples of the rooms that are built")
-option(HEED_HASHES "Without the other tests, build the program that prints what two machines compare" OFF)
+option(HEED_HASHES "Build the program that prints a hash of each call's results, even without the tests" OFF)
 option(HEED_BENCH "Build the micro-benchmarks of the rooms that are built" OFF)
 # Tools that look at files one by one want it off.
 option(HEED_JOIN "Compile small files of one folder together" ON)

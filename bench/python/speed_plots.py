@@ -80,7 +80,8 @@ def mean(ratios):
 
 def name_of(row):
     option = {"plain": "attention", "one query": "decoding, one query"}.get(row.option, row.option)
-    return f"{option}{'' if row.kind == 'float32' else ', ' + row.kind}"
+    one_way = "" if row.both or row.option == "one query" else ", forward"
+    return f"{option}{'' if row.kind == 'float32' else ', ' + row.kind}{one_way}"
 
 
 def over_length(rows):

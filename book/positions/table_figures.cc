@@ -110,7 +110,7 @@ std::vector<Figure> LearnedFigures(const PositionsOptions&, const SchemeTable& t
   Figure map;
   map.name = "positions-learned-heat-map";
   map.title = table.trained ? "The learned table of a trained model" : "A learned table as it starts";
-  map.caption = table.trained ? "A row is one position. Training has made neighbouring rows alike."
+  map.caption = table.trained ? "A row is one position. What neighbouring rows have in common comes from training."
                               : "A row is one position. Entries are independent, with a standard deviation of 0.02.";
   map.content = HeatMap{"Column (encoding dimension)", "Row (position)", table.rows, table.columns, table.values};
   map.width = 440;

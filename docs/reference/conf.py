@@ -14,7 +14,7 @@ release = heed.__version__
 extensions = ["sphinx.ext.autodoc", "sphinx.ext.viewcode", "myst_parser", "breathe"]
 root_doc = "index"
 source_suffix = {".md": "markdown"}
-# Of the folders that documents link to, which lie beside them, no page is one of this site.
+# Documents link into folders that lie beside them; pages there are not pages of this site.
 exclude_patterns = ["inference/python/README.md"]
 
 breathe_projects = {"heed": os.environ["HEED_DOCS_XML"]}

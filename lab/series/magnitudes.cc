@@ -82,7 +82,7 @@ void RequireTimes(const SeriesData& data, double typical_step, int64_t steps, bo
       const double since = (times[i] - times[i - 1]) / typical_step, whole = (times[i] - times[first]) / typical_step;
       if (since > 0 && std::isfinite(since) && whole <= kMostSteps) continue;
       throw FileError(data.Place(sequence, i, data.time) + FormatNumber(times[i]) + " lies " + FormatNumber(whole) +
-                      " typical steps (of " + FormatNumber(typical_step) + ") behind the start of its window and " +
+                      " typical steps (of " + FormatNumber(typical_step) + ") after the start of its window and " +
                       FormatNumber(since) + " after the row before; heed tells times apart within 2^53 typical steps");
     }
   }

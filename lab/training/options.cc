@@ -122,7 +122,7 @@ Fields FieldsOf(TrainOptions& train) {
        Number("zero_rate", train.zero_rate, 0, kInfinity, "Rate of parameters that start at zero, in units of --lr"),
        NumberFrom("weight_decay", train.weight_decay, 0, kInfinity, "AdamW's weight decay, of matrices only"),
        NumberFrom("penalty", train.penalty, 0, kInfinity,
-                  "self-attentive: share in the loss of the overlap between its rows of weights"),
+                  "self-attentive: weight in the loss of the overlap between its rows of weights"),
        NumberFrom("clip", train.clip, 0, kInfinity, "Largest norm of the gradient; 0: no limit"),
        Whole("eval_every", &train.eval_every, 1, kMostSteps, "Steps between passes over the validation split"),
        Seed(train.seed)},

@@ -2,7 +2,7 @@
 //
 // HEED_FAIL=KIND:N:  the N-th call of that kind from main() on fails; 0: none
 //   memory           malloc and its kin give no memory (ENOMEM)
-//   write            write, fwrite, fflush, rename and fsync (ENOSPC)
+//   write            write, writev, fwrite, fflush, rename (ENOSPC) and fsync (EIO)
 //   read             read, pread, fread and the opening of files that are not the machine's (EIO)
 // HEED_CALLS=FILE:   where the number of calls of that kind is written at the end
 #define _GNU_SOURCE
@@ -121,7 +121,7 @@ FILE* fopen(const char* path, const char* mode) {
 FILE* fopen64(const char* path, const char* mode) {
   return IsOurs(path) && Fails(kRead, EIO) ? NULL : Opened(REAL(fopen64)(path, mode), path);
 }
-static mode_t Mode(int flags, va_list more) { return flags & (O_CREAT | O_TMPFILE) ? va_arg(more, mode_t) : 0; }
+static mode_t Mode(int flags, va_list more) { return flags & O_CREAT || (flags & O_TMPFILE) == O_TMPFILE ? va_arg(more, mode_t) : 0; }
 int open(const char* path, int flags, ...) {
   va_list more;
   va_start(more, flags);

@@ -79,6 +79,7 @@ REASONS = {
     r"this linker makes no build ids": lambda: not os.environ.get("CI"),
     r"jax.shard_map is not there before JAX 0.6": lambda: not os.environ.get("CI"),
     r"inductor needs a C\+\+ compiler": lambda: shutil.which("c++") is None,
+    r"there is no C compiler": lambda: shutil.which("cc") is None and shutil.which("c++") is None,
     r"workers are forked on Linux alone": lambda: not sys.platform.startswith("linux"),
     r"needs 10 GiB": lambda: _memory() < 11,
     r"only root may give files away|needs root, to become somebody else": lambda: os.geteuid() != 0,

@@ -27,10 +27,8 @@ class Tests:
         self.folder, self.tier = folder, tier
 
     def _run(self, faults, command):
-        # Counts of lines reached (gcov) are those of runs without a fault.
         environment = os.environ | {"HEED_FAULT": ",".join(faults), "HEED_PROGRAM": str(self.folder / "build/bin/heed"),
                                     "PYTHONPATH": str(self.folder / "python")}
-        environment |= {"GCOV_PREFIX": "/tmp/heed-gcov"} if faults else {}
         try:
             return subprocess.run(command, cwd=self.folder, env=environment, text=True, capture_output=True, timeout=HUNG, check=False)
         except subprocess.TimeoutExpired:

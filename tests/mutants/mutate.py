@@ -11,7 +11,6 @@ on where it was stopped; another one begins anew.
 """
 
 import argparse
-import itertools
 import json
 import os
 import pathlib
@@ -27,19 +26,16 @@ from hunt import MARKS, hunt
 TARGETS = {"fast": ["heed_fast_tests"], "tail": ["heed_fast_tests", "heed_tail_tests"], "long": ["all"]}
 
 
-def numbered(before, sites):
-    """{number: site}; a site keeps the number that it had."""
-    kept = {number: site for number, site in before.items() if site in sites}
-    free = (number for number in itertools.count(1) if number not in kept)
-    return dict(sorted({**kept, **{next(free): site for site in sites if site not in kept.values()}}.items()))
-
-
-def copied(into):
-    """The tracked files of the tree."""
+def copied(into, asked):
+    """Makes the copy, of the tracked files of the tree; it appears whole or not at all."""
+    unfinished = into.with_name(into.name + ".new")
+    shutil.rmtree(unfinished, ignore_errors=True)
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=faults.ROOT, text=True, capture_output=True, check=True).stdout
     for name in filter(None, listed.split("\0")):
-        (into / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy2(faults.ROOT / name, into / name)
+        (unfinished / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(faults.ROOT / name, unfinished / name)
+    (unfinished / "asked.json").write_text(json.dumps(asked) + "\n", encoding="utf-8")
+    unfinished.rename(into)
 
 
 def refused_sources(into, tier, jobs):
@@ -57,26 +53,28 @@ def refused_sources(into, tier, jobs):
     if result.returncode == 0:
         return set()
     said = (into / "build.log").read_text(encoding="utf-8")
-    return set(re.findall(rf"^{re.escape(str(into))}/([^:\n]+):\d+:\d+: (?:fatal )?error:", said, re.MULTILINE))
+    sources = set(re.findall(rf"^{re.escape(str(into))}/([^:\n]+):\d+:\d+: (?:fatal )?error:", said, re.MULTILINE))
+    if not sources:
+        sys.exit(f"{into} is not built, and no compiler names a source: see build.log")
+    return sources
 
 
 def planted(given, into):
     """Plants into the copy what was asked for, and builds it."""
     record, no_code = into / "faults.json", into / "refused.txt"
     refused = set(no_code.read_text(encoding="utf-8").splitlines()) if no_code.exists() else set()
-    chosen = {}
     while True:
         sites = [site for room in given.rooms for site in faults.draw(room, given.seed, given.count, frozenset(refused))]
-        chosen = numbered(chosen, sites)
+        chosen = dict(enumerate(sites, 1))
         faults.write(chosen, {site.path for site in sites} | {label.split(":")[0] for label in refused}, into)
         record.write_text(json.dumps({n: faults.label(site) for n, site in chosen.items()}, indent=1) + "\n", encoding="utf-8")
         print(f"building {into}, which says how far it is in build.log", file=sys.stderr)
         sources = refused_sources(into, given.tier, given.jobs)
         worse = {faults.label(site) for site in chosen.values() if site.path in sources}
-        if sources and not worse:
-            sys.exit(f"{into}: {', '.join(sorted(sources))}: no fault stands there, and it does not compile: see build.log")
-        if not worse:
+        if not sources:
             return
+        if not worse:
+            sys.exit(f"{into}: {', '.join(sorted(sources))}: no fault stands there, and it does not compile: see build.log")
         refused |= worse
         no_code.write_text("\n".join(sorted(refused)) + "\n", encoding="utf-8")
 
@@ -112,12 +110,12 @@ def main():
             print(*map(faults.label, faults.draw(room, given.seed, given.count)), sep="\n")
         return
     into, begun = given.into.resolve(), time.monotonic()
-    asked = {"rooms": given.rooms, "seed": given.seed, "count": given.count}
+    commit = subprocess.run(["git", "rev-parse", "HEAD"], cwd=faults.ROOT, text=True, capture_output=True, check=True).stdout.strip()
+    asked = {"rooms": given.rooms, "seed": given.seed, "count": given.count, "commit": commit}
     if into.exists() and json.loads((into / "asked.json").read_text(encoding="utf-8")) != asked:
-        sys.exit(f"--into: {into} holds other faults: name another folder, or remove it")
+        sys.exit(f"--into: {into} holds other faults, or those of another commit: name another folder, or remove it")
     if not into.exists():
-        copied(into)
-        (into / "asked.json").write_text(json.dumps(asked) + "\n", encoding="utf-8")
+        copied(into, asked)
     planted(given, into)
     report(into, hunt(into, given.tier, given.jobs))
     print(f"{(time.monotonic() - begun) / 3600:.1f} hours", file=sys.stderr)
