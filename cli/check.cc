@@ -153,8 +153,10 @@ void AddCheck(CLI::App& app, Run& run) {
   };
   command->add_option("--case", *name, "Run one case, by the name in a failure")->check(known);
   auto hash = std::make_shared<bool>(false);
-  command->add_flag("--hash", *hash, "Print a hash of the results of 566 calls; machines with the same version of heed and fused "
-                                   "multiply-adds print the same")
+  command
+      ->add_flag("--hash", *hash,
+                 "Print a hash of the results of 566 calls; machines with the same version of heed and fused "
+                 "multiply-adds print the same")
       ->excludes("--cases")
       ->excludes("--case");
   command->footer("Example:\n  heed check --cases 500\n  heed check --case \"pair window + dropout 3\" --seed 3");

@@ -104,9 +104,11 @@ StatisticGradients<A> StatisticsOf(const at::Tensor& d_statistics, const SavedCa
   StatisticGradients<A> of;
   if (!d_statistics.defined()) return of;
   const auto view = [](const at::Tensor& statistics, int64_t s) { return ViewOf<const A, 3>(statistics[s]); };
-  of.entropy = view(saved.statistics, 0), of.d_entropy = view(d_statistics, 0);
-  of.max_weight = view(saved.statistics, 1), of.d_max_weight = view(d_statistics, 1);
-  of.mean_distance = view(saved.statistics, 2), of.d_mean_distance = view(d_statistics, 2);
+  // Autograd fills in zeros for a statistic that no loss looks at; the logarithms of the entropy's cost time.
+  const auto wanted = [&](int64_t s) { return d_statistics[s].any().item<bool>(); };
+  if (wanted(0)) of.entropy = view(saved.statistics, 0), of.d_entropy = view(d_statistics, 0);
+  if (wanted(1)) of.max_weight = view(saved.statistics, 1), of.d_max_weight = view(d_statistics, 1);
+  if (wanted(2)) of.mean_distance = view(saved.statistics, 2), of.d_mean_distance = view(d_statistics, 2);
   of.largest_key = ViewOf<const int64_t, 3>(saved.largest_key);
   return of;
 }

@@ -106,15 +106,15 @@ at::Tensor TableOfHeads(const char* name, const at::Tensor& table, int64_t dims,
                         " with query " + ShapeText(query));
 }
 
-// [Hq], or what broadcasts to [B, Hq, Nq], as [B or 1, Hq, Nq or 1]. The engine checks the rest.
+// [Hq], or [B or 1, Hq or 1, Nq or 1], as [B or 1, Hq, Nq or 1]. The engine checks the rest.
 at::Tensor SinksOfRows(const at::Tensor& sinks, const at::Tensor& query) {
   if (!sinks.defined()) return sinks;
   CheckFloating("sinks", sinks);
   const int64_t heads = query.size(1);
   const bool by_head = sinks.dim() == 1 && sinks.size(0) == heads;
   if (!by_head && !(sinks.dim() == 3 && (sinks.size(1) == heads || sinks.size(1) == 1)))
-    throw InvalidArgument("sinks: expected shape [" + std::to_string(heads) + "] or one that broadcasts to [batch, " +
-                          std::to_string(heads) + ", steps], got " + ShapeText(sinks) + " with query " + ShapeText(query));
+    throw InvalidArgument("sinks: expected shape [" + std::to_string(heads) + "] or [batch or 1, " + std::to_string(heads) +
+                          " or 1, steps or 1], got " + ShapeText(sinks) + " with query " + ShapeText(query));
   const at::Tensor typed = Accumulated(sinks, query);
   return by_head ? typed.reshape({1, heads, 1}) : typed.expand({-1, heads, -1});
 }
@@ -204,7 +204,8 @@ void CheckSavedStatistics(const at::Tensor& d_statistics, const at::Tensor& stat
                           const at::Tensor& lse) {
   if (!d_statistics.defined()) return;
   const auto check = [&](const char* name, const at::Tensor& tensor, at::ScalarType type, int64_t dims) {
-    if (tensor.defined() && tensor.dim() == dims && tensor.scalar_type() == type) return;
+    if (tensor.defined() && tensor.dim() == dims && (dims == 3 || tensor.sym_size(0) == 3) && tensor.scalar_type() == type)
+      return;
     throw InvalidArgument(std::string(name) + ": expected shape [" + (dims == 4 ? "3, " : "") + "batch, heads, steps] in " +
                           at::toString(type) + " beside d_statistics, got " +
                           (tensor.defined() ? ShapeText(tensor) + " " + at::toString(tensor.scalar_type()) : "nothing"));

@@ -194,7 +194,7 @@ def attention(
     score             what heed.score made of a function that computes a new score, after all of the above and before masks
     position          a scheme of heed.positions
     softcap           scores become softcap * tanh(score / softcap) before biases and masks
-    sinks             [Hq], or broadcastable to [B, Hq, Nq]: the score of one more key of each row, which takes its share of the
+    sinks             [Hq], or [B or 1, Hq or 1, Nq or 1]: the score of one more key of each row, which takes its share of the
                       weight and has no value, as gpt-oss trains it. The log-sum-exp and statistics count it
     dropout, seed     of the weights; without a seed one is drawn from PyTorch's generator. batch_offset: the batch index of
                       row 0, for the same dropout when part of a batch is computed alone

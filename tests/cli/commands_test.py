@@ -6,7 +6,7 @@ import re
 import subprocess
 
 import pytest
-from heed_program import SMALL, program, run
+from heed_program import ROOT, SMALL, program, run
 
 COMMANDS = [
     "study", "train", "eval", "generate", "inspect", "positions", "compare", "depth", "tasks", "bench", "check", "info", "help",

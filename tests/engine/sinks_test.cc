@@ -70,6 +70,24 @@ TEST(SinksTest, AreAKeyWithoutAValue) {
   }
 }
 
+// Then the gradient of lse is the sink's, however coarse floats of its size are.
+TEST(SinksTest, TakeAllWeightWhereTheyAreLarge) {
+  for (const float size : {1e3F, 1e4F, 1e5F, 1e30F, std::numeric_limits<float>::max()}) {
+    const std::vector<float> sinks{size, size * 0.7F};
+    Problem<float> p({2, 2, 2, 30, 70, 8, 8});
+    ThreadPool pool(2);
+    const Attention attention = WithSinks(sinks);
+    p.Run(attention, pool);
+    const std::vector<float> d_lse(p.lse.size(), 1.0F);
+    std::vector<float> d_sinks(2);
+    BiasGradients<float> d_biases;
+    d_biases.sinks = View<float, 3>::Contiguous(d_sinks.data(), {1, 2, 1});
+    Backward<float>(attention, p.Queries(p.q), p.Keys(p.k), p.Values(p.v), p.Outputs(p.out), p.Lse(), p.Outputs(p.d_out), {},
+                    {}, {}, d_biases, p.workspace, pool, View<const float, 3>::Contiguous(d_lse.data(), {2, 2, 30}));
+    for (const float gradient : d_sinks) EXPECT_NEAR(gradient, 60, 60 * 1e-6F) << size;
+  }
+}
+
 TEST(SinksTest, HaveTheSameGradientsAloneAndForAnyNumberOfThreads) {
   const std::vector<float> sinks{0.5F, -1.0F};
   Problem<float> p({2, 2, 1, 300, 1300, 16, 24});

@@ -66,7 +66,7 @@ TEST(StatisticsAndSinks, AreRefusedByName) {
     return WhatOf<InvalidArgument>([&] { attention(x[0], x[1], x[2], AttentionOptions().sinks(sinks)); });
   };
   EXPECT_EQ(refusal(at::ones({3})),
-            "sinks: expected shape [4] or one that broadcasts to [batch, 4, steps], got [3] with query [2, 4, 7, 6]");
+            "sinks: expected shape [4] or [batch or 1, 4 or 1, steps or 1], got [3] with query [2, 4, 7, 6]");
   EXPECT_EQ(refusal(at::ones({4}, at::kLong)), "sinks: expected a floating-point tensor, got Long");
 }
 

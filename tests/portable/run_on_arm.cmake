@@ -1,5 +1,5 @@
 # Builds the engine, inference and portable_hashes for 64-bit Arm and compares what the program prints under qemu with the file.
-#   cmake -DSOURCE=... -DWORK=... [-DJOBS=...] -P run_on_arm.cmake
+#   cmake -DSOURCE=... -DWORK=... -P run_on_arm.cmake
 find_program(compiler aarch64-linux-gnu-g++)
 find_program(emulator NAMES qemu-aarch64-static qemu-aarch64)
 if(NOT compiler OR NOT emulator)

@@ -180,8 +180,8 @@ def test_arrays_of_other_libraries():
 
 
 REFUSED = {
-    "sinks: expected shape \\[4\\] or one that broadcasts to \\[batch, 4, steps\\], got \\[3\\]": {"sinks": torch.ones(3)},
-    "sinks: expected shape \\[4\\] or one that broadcasts to \\[batch, 4, steps\\], got \\[4, 6\\]": {"sinks": torch.ones(4, 6)},
+    "sinks: expected shape \\[4\\] or \\[batch or 1, 4 or 1, steps or 1\\], got \\[3\\]": {"sinks": torch.ones(3)},
+    "sinks: expected shape \\[4\\] or \\[batch or 1, 4 or 1, steps or 1\\], got \\[4, 6\\]": {"sinks": torch.ones(4, 6)},
     "sinks: expected \\[B or 1, Hq, Nq or 1\\] .* got \\[2, 4, 5\\]": {"sinks": torch.ones(2, 4, 5)},
     "sinks: expected floating point, got torch.int64": {"sinks": torch.ones(4, dtype=torch.int64)},
     "sinks: expected empty_row zero beside it": {"sinks": torch.ones(4), "empty_row": "uniform"},

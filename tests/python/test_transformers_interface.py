@@ -192,7 +192,7 @@ def test_attention_sinks():
     query, key, value = operands()
     seen = torch.ones(2, 1, 5, 5, dtype=torch.bool)
     seen[1, :, 3] = False
-    for name, shape in (("s_aux", (4,)), ("sinks", (2, 4, 5, 1))):
+    for name, shape in (("s_aux", (4,)), ("sinks", (2, 4, 5, 1)), ("sinks", (4, 1, 1)), ("sinks", (1, 4, 1, 1))):
         sinks = torch.randn(shape, generator=torch.Generator().manual_seed(6), dtype=torch.float64, requires_grad=True)
         column = sinks.reshape(1, -1, 1, 1) if name == "s_aux" else sinks
         raw = scores(query, key, 8**-0.5).masked_fill(~seen, float("-inf"))

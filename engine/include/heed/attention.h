@@ -84,7 +84,8 @@ template <class T>
 void Forward(const Attention& attention, View<const std::type_identity_t<T>, 4> q, View<const std::type_identity_t<T>, 4> k,
              View<const std::type_identity_t<T>, 4> v, View<T, 4> out, View<Accum<T>, 3> lse = {});
 
-// The gradients of sum(out * d_out) + sum(lse * d_lse) + sum(entropy * d_entropy) + .., which end where gradients are absent.
+// The gradients of sum(out * d_out) + sum(lse * d_lse) + sum(entropy * d_entropy) + sum(max_weight * d_max_weight) +
+// sum(mean_distance * d_mean_distance), without the terms whose gradients are absent.
 // out, lse, remainder and correction are those of the forward pass with the same Attention; 16-bit gradients are computed in
 // float and rounded once where the remainder is given, else they inherit the rounding of out; without the correction, that of
 // lse. d_q, d_k, d_v and the gradients of biases that are present are overwritten; an absent one is not wanted, and costs

@@ -284,7 +284,7 @@ class GradientProducts {
     const auto scale = hn::Set(d_, static_cast<T>(problem_.dropout.kept_scale));
     const auto lanes_from = [&](int64_t w) HWY_ATTR {
       const auto minus_delta = hn::Load(d_, scratch_.minus_delta + w);
-      const auto entropy = kTerms ? terms_.EntropyAt(w) : minus_delta;
+      const auto entropy = kTerms ? terms_.EntropyFactorAt(w) : minus_delta;
       return [&, w, of = normaliser_.At(w), minus_delta, entropy](int64_t j, hn::Mask<decltype(d_)> dropped) HWY_ATTR {
         T *weight = scratch_.weights + j * place.panel + w, *gradient = scratch_.d_scores + j * place.panel + w;
         const auto p = of.Weight(weight);

@@ -9,7 +9,6 @@
 #endif
 
 #include <algorithm>
-#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <numbers>
@@ -122,13 +121,7 @@ class PositionHook {
   virtual void AddToWeightGradient(const TilePlace&, T* /*d_weights*/) {}
 };
 
-// A number of nats in powers of two, as T. What is finite stays finite: masks are made of the lowest number that there is.
-template <class T>
-T NatsToBits(double nats) {
-  constexpr double kHighest = std::numeric_limits<T>::max();
-  const double bits = nats * std::numbers::log2e;
-  return static_cast<T>(std::isfinite(nats) ? std::clamp(bits, -kHighest, kHighest) : bits);
-}
+// InPowersOfTwo of a vector's numbers.
 template <class D>
 HWY_INLINE hn::Vec<D> NatsToBits(D d, hn::Vec<D> nats) {
   using T = hn::TFromD<D>;

@@ -91,7 +91,7 @@ class RowGradients final : public GradientProducts<T> {
     const StatisticTerms<T>& terms = this->terms_;
     const bool has_terms = terms.present() && problem_.wants_scores;
     const T* filled = has_terms ? terms.FillRow(place, w) : nullptr;
-    const auto entropy = has_terms ? terms.EntropyOf(w) : minus_delta;
+    const auto entropy = has_terms ? terms.EntropyFactorOf(w) : minus_delta;
     for (int64_t j = 0; j < place.keys; j += this->kLanes) {
       const auto p = of.Weight(weights + j);
       auto gradient = hn::Load(d_, d_scores + j);

@@ -59,15 +59,17 @@ class StatisticTerms {
     return scratch_.terms;
   }
 
-  // All terms of weights that are neighbours. factor: that of their lanes, see EntropyAt.
+  // All terms of weights that are neighbours. factor: that of their lanes, see EntropyFactorAt.
   HWY_INLINE hn::Vec<hn::ScalableTag<T>> Of(const T* filled, hn::Vec<hn::ScalableTag<T>> p,
                                             hn::Vec<hn::ScalableTag<T>> factor) const {
+    if (!problem_.statistics.d_entropy.present()) return hn::Load(d_, filled);
     const auto entropy = hn::IfThenZeroElse(hn::Eq(p, hn::Zero(d_)), hn::Mul(factor, hn::Log2(d_, p)));
     return hn::Add(hn::Load(d_, filled), entropy);
   }
   const T* Filled(const TilePlace& place, int64_t j, int64_t w) const { return scratch_.terms + j * place.panel + w; }
-  HWY_INLINE hn::Vec<hn::ScalableTag<T>> EntropyAt(int64_t w) const { return hn::Load(d_, scratch_.d_entropy + w); }
-  HWY_INLINE hn::Vec<hn::ScalableTag<T>> EntropyOf(int64_t w) const { return hn::Set(d_, scratch_.d_entropy[w]); }
+  // What log2 p is multiplied by, -ln 2 times the gradient of the entropy: of the lanes from w on, and of lane w alone.
+  HWY_INLINE hn::Vec<hn::ScalableTag<T>> EntropyFactorAt(int64_t w) const { return hn::Load(d_, scratch_.d_entropy + w); }
+  HWY_INLINE hn::Vec<hn::ScalableTag<T>> EntropyFactorOf(int64_t w) const { return hn::Set(d_, scratch_.d_entropy[w]); }
 
  private:
   void Take(const Panel& panel, const View<const T, 3>& statistic, const View<const T, 3>& gradient, T* numbers,

@@ -14,6 +14,7 @@
 #include "attention/problem.h"
 #include "attention/softmax_state-inl.h"
 #include "attention/valueless_key.h"
+#include "heed/log_sum_exp.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace heed::HWY_NAMESPACE {
@@ -27,7 +28,7 @@ void TakeValuelessKey(const attention::Problem& problem, const Panel& panel, con
   const int64_t row = problem.plan.ArrayRow(panel.b), first = problem.plan.FirstQuery(panel.b);
   for (int64_t w = 0; w < panel.width; ++w) {
     const bool any = w < panel.used() && state.sum[w] != 0;
-    room[w] = any ? NatsToBits<T>(problem.valueless_key->Score(row, lanes.head[w], first + lanes.query[w]))
+    room[w] = any ? InPowersOfTwo<T>(problem.valueless_key->Score(row, lanes.head[w], first + lanes.query[w]))
                   : -std::numeric_limits<T>::infinity();
   }
   state.Update(hn::ScalableTag<T>(), room, 1, 0, panel.width, SoftmaxState<T>::kNoKey);

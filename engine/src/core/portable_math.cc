@@ -138,8 +138,8 @@ Angle ReducedByPieces(double x) {
   return {Sum(rest.high, rest.low - quarters * kThird), static_cast<int>(quarters) & 3};
 }
 
-// The same of any x >= pi / 4, with whole numbers (Payne and Hanek 1983, "Radian reduction
-// for trigonometric functions"): of x = m 2^e the product of m with the 192 bits of 2 / pi that matter.
+// The same for 2^20 <= x, with whole numbers (Payne and Hanek 1983, "Radian reduction for trigonometric functions"): of x = m
+// 2^e the product of m with the 192 bits of 2 / pi that matter.
 Angle Reduced(double x) {
   const auto bits = std::bit_cast<uint64_t>(x);
   const int e = static_cast<int>(bits >> 52) - 1075;

@@ -3,7 +3,6 @@
 #include <cstddef>
 #include <cstring>
 #include <limits>
-#include <numbers>
 #include <type_traits>
 
 #include "core/operand.h"
@@ -66,8 +65,10 @@ double KeyGradients<T>::Of(int64_t array_row, int64_t head, int64_t query, doubl
   const T lse = at(problem_.lse);
   if (lse == -std::numeric_limits<T>::infinity()) return 0;
   const double correction = problem_.correction.present() ? static_cast<double>(at(problem_.correction)) : 0;
-  const double bits = score * std::numbers::log2e + static_cast<double>(MinusInPowersOfTwo(lse));
-  const double weight = portable::Exp2(bits) * (correction != 0 ? correction : 1);
+  // As the forward pass took it, for large scores are rounded at their own size.
+  const double weight =
+      portable::Exp2(static_cast<double>(InPowersOfTwo<T>(score)) + static_cast<double>(MinusInPowersOfTwo(lse))) *
+      (correction != 0 ? correction : 1);
   if (weight == 0) return 0;
   double gradient = -Delta(problem_.out, problem_.d_out, row);
   if (problem_.remainder.data) gradient -= Delta(problem_.remainder, problem_.d_out, row);

@@ -3,7 +3,6 @@
 #define HEED_POSITION_VALUELESS_KEY_H_
 
 #include <cstdint>
-#include <limits>
 
 #include "attention/valueless_key.h"
 #include "heed/attention.h"
@@ -17,31 +16,21 @@ concept BringsKey = requires(const Attention& attention) { Scheme::KeyScore(atte
 
 class KeyOfScheme final : public attention::ValuelessKey {
  public:
-  explicit KeyOfScheme(const Attention& attention) : attention_(attention) {}
-
-  // Itself, or null where no scheme of the call brings a key.
-  const attention::ValuelessKey* IfAny() const {
-    bool any = false;
-    ForEach([&]<class Scheme>() { any = true; });
-    return any ? this : nullptr;
-  }
-  double Score(int64_t row, int64_t head, int64_t query) const override {
-    double score = -std::numeric_limits<double>::infinity();
-    ForEach([&]<class Scheme>() { score = Scheme::KeyScore(attention_, row, head, query); });
-    return score;
-  }
-
- private:
-  // Calls visit.template operator()<Scheme>() for those that bring one.
-  template <class Visit>
-  void ForEach(const Visit& visit) const {
+  // At most one scheme of a call brings a key.
+  explicit KeyOfScheme(const Attention& attention) : attention_(attention) {
     ForEachScheme([&]<class Scheme>() {
       if constexpr (BringsKey<Scheme>)
-        if (Scheme::Present(attention_)) visit.template operator()<Scheme>();
+        if (Scheme::Present(attention)) score_ = &Scheme::KeyScore;
     });
   }
 
+  // Itself, or null where no scheme of the call brings a key.
+  const attention::ValuelessKey* IfAny() const { return score_ != nullptr ? this : nullptr; }
+  double Score(int64_t row, int64_t head, int64_t query) const override { return score_(attention_, row, head, query); }
+
+ private:
   const Attention& attention_;
+  double (*score_)(const Attention&, int64_t row, int64_t head, int64_t query) = nullptr;
 };
 
 }  // namespace heed::position

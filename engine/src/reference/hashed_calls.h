@@ -12,7 +12,7 @@
 namespace heed::reference {
 
 struct HashedCall {
-  std::string name;  // its number, its type and the case, which NamedCase (reference/random_cases.h) makes again
+  std::string name;  // its number, its type and the case
   std::function<uint64_t(Executor&)> hash;
 };
 

@@ -159,11 +159,7 @@ class Trial {
   // Of all that a call has written.
   uint64_t Hash() const {
     BitsHash hash;
-    for (const Output<T>* output : {&out_, &d_q_, &d_k_, &d_v_}) hash.AddAll(output->memory);
-    hash.AddAll(remainder_);
-    for (const Numbers<A>* numbers : {&lse_, &correction_, &entropy_, &max_weight_, &mean_distance_, &weights_})
-      hash.AddAll(numbers->memory);
-    for (const auto& table : d_tables_.tables) hash.AddAll(table.numbers.memory);
+    ForEachWritten([&](const auto& memory) { hash.AddAll(memory); });
     return hash.value();
   }
 
@@ -205,15 +201,20 @@ class Trial {
 
  private:
   // All that a call has written.
+  template <class Visit>
+  void ForEachWritten(const Visit& visit) const {
+    for (const Output<T>* output : {&out_, &d_q_, &d_k_, &d_v_}) visit(output->memory);
+    visit(remainder_);
+    for (const Numbers<A>* numbers : {&lse_, &correction_, &entropy_, &max_weight_, &mean_distance_, &weights_})
+      visit(numbers->memory);
+    visit(largest_key_.memory);
+    for (const auto& table : d_tables_.tables) visit(table.numbers.memory);
+  }
   std::string Bytes() const {
     std::string bytes;
-    const auto append = [&](const auto& memory) {
+    ForEachWritten([&](const auto& memory) {
       bytes.append(reinterpret_cast<const char*>(memory.data()), memory.size() * sizeof(memory[0]));
-    };
-    for (const Output<T>* output : {&out_, &d_q_, &d_k_, &d_v_}) append(output->memory);
-    for (const Numbers<A>* numbers : {&lse_, &entropy_, &max_weight_, &mean_distance_, &weights_}) append(numbers->memory);
-    append(largest_key_.memory);
-    for (const auto& table : d_tables_.tables) append(table.numbers.memory);
+    });
     return bytes;
   }
 
@@ -227,8 +228,7 @@ class Trial {
     return *expected_;
   }
 
-  // By how much the weights of the keys that the engine names are below the largest ones. Rounding may decide between two; but
-  // of equal ones the first is named.
+  // By how much the weights of the keys that the engine names are below the largest ones. Rounding may decide between two.
   double LargestKeyError(const Result& expected, const Units<A>& units) const {
     const size_t longest = expected.lse.empty() ? 0 : expected.weights.size() / expected.lse.size();
     double worst = 0;

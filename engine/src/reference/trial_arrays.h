@@ -18,6 +18,7 @@
 #include "reference/cases.h"
 #include "reference/line_array.h"
 #include "reference/normal.h"
+#include "reference/random_draws.h"
 
 namespace heed::reference {
 
@@ -71,7 +72,7 @@ template <int Rank>
 Placement<Rank> RandomPlacement(const std::array<int64_t, Rank>& extent, bool repeats, std::mt19937_64& random) {
   std::array<std::size_t, Rank> order;
   std::iota(order.begin(), order.end(), std::size_t{0});
-  std::shuffle(order.begin(), order.end(), random);
+  Shuffle(order.begin(), order.end(), random);
   const std::size_t gap = random() % Rank;
   Placement<Rank> place{{}, 0, 1};
   for (std::size_t r : order) {

@@ -13,6 +13,7 @@
 #include "heed/attention.h"
 #include "reference/cases.h"
 #include "reference/dense.h"
+#include "reference/random_draws.h"
 #include "reference/random_tables.h"
 #include "reference/schemes.h"
 
@@ -97,7 +98,7 @@ class Setup {
           if (!jumps) at += static_cast<int64_t>(random_() % 3);
           whole.push_back(at);
         }
-        if (shuffles) std::shuffle(whole.end() - count, whole.end(), random_);
+        if (shuffles) Shuffle(whole.end() - count, whole.end(), random_);
       }
       for (int64_t p : whole) real.push_back(0.37 * static_cast<double>(p));
       whole.push_back(0);

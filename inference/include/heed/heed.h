@@ -155,7 +155,8 @@ HEED_C_API int64_t heed_model_answers(const heed_model* model, int64_t steps);
    to steps, or NULL for all; target [rows, steps], of a forecast whose target is none of the columns, else NULL. low and high,
    [rows, answers, outputs] or NULL: where 80 % of the true values lay around answers when the model was made; not of classes.
    All row-major without gaps. A row has the same bits alone and beside others, but for a calendar, which learns from all rows
-   of a call. The thread keeps the memory that its largest call took. */
+   of a call, and for a self-attentive encoder without causality beside a row of more than 16,384 steps. The thread keeps the
+   memory that its largest call took. */
 HEED_C_API heed_status heed_model_predict(const heed_model* model, const double* features, int64_t rows, int64_t steps,
                                           int64_t columns, const double* times, const int64_t* lengths, const double* target,
                                           double* out, int64_t out_count, double* low, double* high);

@@ -56,7 +56,8 @@ class SeriesModel {
 
   // What `heed predict` says of the same sequences. Of long ones the last form().steps() steps are read, and where each step
   // has an answer all of them, so many at a time. In float, classes' probabilities and units in double. A row's bits do not
-  // depend on the other rows, however long, nor on the number of threads, nor on the processor (docs/numerics.md, "Bits"); but
+  // depend on the other rows, nor on the number of threads, nor on the processor (docs/numerics.md, "Bits"), with two
+  // exceptions: beside a row of more than 16,384 steps the self-attentive encoder without causality sums in another order, and
   // a calendar learns from all rows of a call how a distance from its curve fades, as `heed predict` does from all sequences of
   // a file. Methods that look back (a season ago, Holt-Winters, a calendar) read every step of a row. Once a call has been
   // made, others that need no more memory allocate none, beside what the engine makes ready of times and of schemes that are

@@ -1,7 +1,6 @@
 // Keys and values travel: each rank computes its queries with the keys of one rank after the other.
 #include <cstddef>
 #include <limits>
-#include <numbers>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -103,10 +102,9 @@ class RingSums {
   void AddSinks() {
     constexpr std::size_t kSinks = Operands::Index("sinks");
     if (!d_[kSinks].defined()) return;
-    const at::Tensor sinks = operands_.tensors.sinks.to(at::kDouble);
-    const at::Tensor weights =
-        at::where(state_.nearest == -std::numeric_limits<double>::infinity(), 0.0,
-                  (sinks * std::numbers::log2e - ReferenceOf(state_.nearest)).exp2() * state_.correction.to(at::kDouble));
+    const at::Tensor weights = at::where(
+        state_.nearest == -std::numeric_limits<double>::infinity(), 0.0,
+        (ReferenceOf(operands_.tensors.sinks) - ReferenceOf(state_.nearest)).exp2() * state_.correction.to(at::kDouble));
     at::Tensor d_weights = at::zeros_like(weights);
     if (d_lse_.defined()) d_weights.add_(d_lse_);
     if (d_output_.defined()) d_weights.sub_((state_.output.to(at::kDouble) * d_output_.to(at::kDouble)).sum(-1));
@@ -126,7 +124,7 @@ class RingSums {
     const at::Tensor query = RowsOf(query_, of.rows);
     // A gradient of the log-sum-exp, if only of zeros, says that those of a row's scores do not sum to 0 over the block.
     at::Tensor d_output = RowsOf(d_output_, of.rows);
-    at::Tensor d_lse = RowsOf(d_lse_.defined() ? d_lse_ : at::zeros_like(state_.nearest), of.rows);
+    at::Tensor d_lse = d_lse_.defined() ? RowsOf(d_lse_, of.rows) : at::zeros_like(RowsOf(state_.nearest, of.rows));
     SavedCall saved{query,
                     key,
                     value,

@@ -179,7 +179,7 @@ def attention(
     bias              broadcastable likewise, added after the soft-cap; -inf hides; its gradient has its own shape
     position          a scheme of heed.jax.positions
     softcap           scores become softcap * tanh(score / softcap) before biases and masks
-    sinks             [Hq], or broadcastable to [B, Hq, Nq]: the score of one more key of each row, which takes its share of the
+    sinks             [Hq], or [B or 1, Hq or 1, Nq or 1]: the score of one more key of each row, which takes its share of the
                       weight and has no value. The log-sum-exp and statistics count it
     dropout, seed     of the weights; the seed is an integer, which drops what heed.attention drops, or a key of jax.random.
                       batch_offset: the batch index of row 0, for the same dropout when part of a batch is computed alone

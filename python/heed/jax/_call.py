@@ -193,13 +193,13 @@ def _add_scheme(call: Gathered, scheme: object) -> None:
 
 
 def _add_sinks(call: Gathered, sinks: object) -> None:
-    """[Hq], or one that broadcasts to [B, Hq, Nq], as [B or 1, Hq, Nq or 1]."""
+    """[Hq], or [B or 1, Hq or 1, Nq or 1], as [B or 1, Hq, Nq or 1]."""
     given = typed("sinks", sinks, call.numbers)
     heads = call.operands["query"].shape[2 if call.layout == "BNHD" else 1]
     if given.ndim == 3 and given.shape[1] == 1:
         given = jnp.broadcast_to(given, (given.shape[0], heads, given.shape[2]))
     elif given.ndim not in (1, 3):
-        raise ValueError(f"sinks: expected [{heads}] or what broadcasts to [batch, {heads}, steps], got shape {shape_text(given)}")
+        raise ValueError(f"sinks: expected [{heads}] or [batch or 1, {heads} or 1, steps or 1], got shape {shape_text(given)}")
     call.operands["sinks"] = given.reshape(1, -1, 1) if given.ndim == 1 else given
 
 

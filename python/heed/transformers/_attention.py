@@ -96,7 +96,9 @@ def attention_forward(
         options["causal"] = "top_left"
     if position_bias is not None:
         options["bias"] = position_bias if "bias" not in options else position_bias + options["bias"]
-    options["sinks"] = s_aux if s_aux is not None else None if sinks is None else sinks.squeeze(-1)
+    if s_aux is None and sinks is not None:
+        s_aux = sinks.reshape(*(1,) * (4 - sinks.dim()), *sinks.shape).squeeze(-1)
+    options["sinks"] = s_aux
     result = attention(query, key, value, return_weights=_wants_weights(further), **options)
     if isinstance(result, torch.Tensor):
         return result.transpose(1, 2).contiguous(), None

@@ -4,17 +4,18 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 #include "call.h"
+#include "heed/error.h"
 #include "options.h"
 #include "threads.h"
 
 namespace heed::jax {
 namespace {
 
-// The keys of the largest weights, which are numbers of 32 bits in arrays: JAX has no longer ones unless told. An array of more
-// keys would be too large for any machine.
+// The keys of the largest weights, which are numbers of 32 bits in arrays: JAX has no longer ones unless told.
 class LargestKeys {
  public:
   // As many as `keys` has, and with its numbers; none where it is absent.
@@ -42,6 +43,9 @@ void ForwardSlice(const CallSlice& slice, Workspace& workspace, Executor& execut
   const Statistics<A> statistics{slice.RowsOut<A>("entropy"), slice.RowsOut<A>("max_weight"),
                                  slice.RowsOut<A>("mean_distance")};
   const View<int32_t, 3> keys = slice.RowsOut<int32_t>("largest_key");
+  if (keys.present() && slice.TokensIn<T>("key").extent[2] > std::numeric_limits<int32_t>::max())
+    throw InvalidArgument(
+        "key: expected less than 2^31 keys beside statistics, whose gradient needs a key's number in 32 bits");
   const LargestKeys largest(keys);
   Forward<T>(options.attention(), slice.TokensIn<T>("query"), slice.TokensIn<T>("key"), slice.TokensIn<T>("value"),
              slice.TokensOut<T>("output"), slice.RowsOut<A>("lse"), workspace, executor, statistics,

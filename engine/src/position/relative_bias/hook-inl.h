@@ -13,6 +13,7 @@
 
 #include "attention/position_hook-inl.h"
 #include "attention/problem.h"
+#include "heed/log_sum_exp.h"
 #include "hwy/highway.h"
 #include "position/hook_place.h"
 #include "position/offset-inl.h"
@@ -68,7 +69,7 @@ class RelativeBiasHook final : public PositionHook<T> {
   template <class V>
   void AddRow(const V& table, const TilePlace& place, int64_t w, T* row) {
     const int64_t keys = place.keys, head = place.heads[w];
-    const auto entry = [&](int64_t column) { return NatsToBits<T>(static_cast<double>(table(head, column))); };
+    const auto entry = [&](int64_t column) { return InPowersOfTwo<T>(static_cast<double>(table(head, column))); };
     if (offsets_.listed()) {
       for (int64_t j = 0; j < keys; ++j) row[j] += entry(offsets_.Row(place, j, w));
       return;
@@ -85,7 +86,7 @@ class RelativeBiasHook final : public PositionHook<T> {
 
   template <class V>
   void Add(const V& table, const TilePlace& place, bool empty, T* scores) {
-    const auto entry = [&](int64_t head, int64_t row) { return NatsToBits<T>(static_cast<double>(table(head, row))); };
+    const auto entry = [&](int64_t head, int64_t row) { return InPowersOfTwo<T>(static_cast<double>(table(head, row))); };
     if (!offsets_.Diagonal(place)) {
       AddScalarTerms(place, empty, scores,
                      [&](int64_t j, int64_t w) { return entry(place.heads[w], offsets_.Row(place, j, w)); });

@@ -14,6 +14,7 @@
 
 #include "attention/position_hook-inl.h"
 #include "attention/problem.h"
+#include "heed/log_sum_exp.h"
 #include "hwy/highway.h"
 #include "position/hook_place.h"
 #include "position/slope_bias/scheme.h"
@@ -105,7 +106,7 @@ class SlopeBiasHook final : public PositionHook<T> {
   }
 
   T Slope(int64_t head) const {
-    return NatsToBits<T>(std::visit([&](const auto& slopes) { return static_cast<double>(slopes(head)); }, bias_.slopes));
+    return InPowersOfTwo<T>(std::visit([&](const auto& slopes) { return static_cast<double>(slopes(head)); }, bias_.slopes));
   }
 
   // What the slope multiplies, for the lanes from w on and key j of a tile of one head.

@@ -50,7 +50,7 @@ struct AttentionTensors {
   at::Tensor transformer_xl_bias;             // [Hq, D], beside the positions alone; differentiable
   at::Tensor contextual_position;             // [P, D]; differentiable; see heed::ContextualPosition
   at::Tensor score_reals;                     // [n] the tables of a score program, end to end; differentiable
-  at::Tensor sinks;                           // [Hq], or broadcastable to [B, Hq, Nq]; differentiable; see heed::Sinks
+  at::Tensor sinks;                           // [Hq], or [B or 1, Hq or 1, Nq or 1]; differentiable; see heed::Sinks
   at::Tensor mask;                            // bool, broadcastable to [B, Hq, Nq, Nk]
   at::Tensor query_lengths, key_lengths;      // int64 [B]; key lengths also [B, Nq]
   at::Tensor prefix_lengths;                  // int64 [B]
