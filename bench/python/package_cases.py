@@ -282,6 +282,19 @@ def swin():
     return of_timm("swin_tiny_patch4_window7_224")
 
 
+# --- torch.nn ----------------------------------------------------------------------------------------------------------------
+
+
+@case("torch.nn Transformer", "torch", "heed.convert(model)", "4 layers, 8 heads of 32, batch 4, 1,024 steps, dropout 0.1")
+def torch_encoder():
+    import torch
+
+    layer = torch.nn.TransformerEncoderLayer(256, 8, dropout=0.1, batch_first=True)
+    model = torch.nn.TransformerEncoder(layer, 4, enable_nested_tensor=False)
+    x, target = torch.randn(4, 1024, 256), torch.randn(4, 1024, 256)
+    return Tried(model, lambda module: (module(x) - target).square().mean(), lambda module: module(x), adamw)
+
+
 # --- language ----------------------------------------------------------------------------------------------------------------
 
 

@@ -1,5 +1,5 @@
-// Prints the hash of every call of reference/hashed_calls.h and of every encoder without LibTorch, a line each. Two machines
-// have the same bits where the lines are the same.
+// Prints the hash of every call of reference/hashed_calls.h and of the answers of whole kept models of every encoder, a line
+// each. Two machines have the same bits where the lines are the same.
 //
 //   portable_hashes [TARGET]
 //   portable_hashes --targets       prints the targets of this processor that are to have the same bits
@@ -14,7 +14,8 @@
 #include "heed/executor.h"
 #include "reference/bits_hash.h"
 #include "reference/hashed_calls.h"
-#include "tests/inference/encoder_bits.h"
+#include "tests/inference/kept_models.h"
+#include "tests/scratch_folder.h"
 
 namespace heed {
 namespace {
@@ -26,11 +27,17 @@ void Print(const std::string& name, uint64_t hash) {
 void PrintAll() {
   ThreadPool pool(2);
   for (const reference::HashedCall& call : reference::HashedCalls()) Print(call.name, call.hash(pool));
+  const ScratchFolder scratch;
+  const std::string folder = scratch.path().string();
+  const KeptModelRows rows;
   for (const BitsEncoder& made : AllBitsEncoders()) {
-    const BitsBatch batch({1, 3, 4, 5, 17, 64, 70, 200}, made.options.width);
-    reference::BitsHash hash;
-    hash.AddAll(batch.Encoded(*made.encoder, pool));
-    Print("encoder " + made.name, hash.value());
+    reference::BitsHash series;
+    series.AddAll(rows.Answers(KeepSeriesModel(folder, made), 0, static_cast<int64_t>(rows.lengths.size()), pool));
+    Print("kept series " + made.name, series.value());
+    if (!made.options.causal) continue;
+    reference::BitsHash text;
+    text.AddAll(KeepCharacterModel(folder, made).Logits(KeptTokens(), pool));
+    Print("kept text " + made.name, text.value());
   }
 }
 
