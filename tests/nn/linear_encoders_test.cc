@@ -99,7 +99,7 @@ TEST(LinearStateTest, WhatIsRefusedLeavesItAsItWas) {
     LinearEncoder encoder = Make(kind);
     LayerCaches caches(2), three(3);
     const at::Tensor X = Sample(2, 6);
-    ExpectRefused([&] { encoder->step(X, caches); }, "a gradient would be recorded");
+    ExpectRefused([&] { encoder->step(X, caches); }, "no gradients to be recorded");
     const at::NoGradGuard no_grad;
     encoder->step(X.slice(1, 0, 4), caches);
     ExpectRefused([&] { encoder->step(X, three); }, "2 layers, got 3");

@@ -1,13 +1,14 @@
 // Prints the hash of every call of reference/hashed_calls.h and of every encoder without LibTorch, a line each. Two machines
 // have the same bits where the lines are the same.
 //
-//   portable_hashes [TARGET]
+//   portable_hashes [TARGET [EVERY]]
 //   portable_hashes --targets       prints the targets of this processor that are to have the same bits
 //
-// TARGET: one of SupportedTargets(); by default the best.
+// TARGET: one of SupportedTargets(); by default the best. EVERY: computes and prints the first line and each EVERYth after it.
 #include <cstdint>
 #include <cstdio>
 #include <exception>
+#include <functional>
 #include <string>
 
 #include "heed/attention.h"
@@ -19,19 +20,20 @@
 namespace heed {
 namespace {
 
-void Print(const std::string& name, uint64_t hash) {
-  std::printf("%016llx %s\n", static_cast<unsigned long long>(hash), name.c_str());
-}
-
-void PrintAll() {
+void Print(int64_t every) {
+  int64_t line = 0;
+  const auto print = [&](const std::string& name, const std::function<uint64_t()>& hash) {
+    if (line++ % every == 0) std::printf("%016llx %s\n", static_cast<unsigned long long>(hash()), name.c_str());
+  };
   ThreadPool pool(2);
-  for (const reference::HashedCall& call : reference::HashedCalls()) Print(call.name, call.hash(pool));
-  for (const BitsEncoder& made : AllBitsEncoders()) {
-    const BitsBatch batch({1, 3, 4, 5, 17, 64, 70, 200}, made.options.width);
-    reference::BitsHash hash;
-    hash.AddAll(batch.Encoded(*made.encoder, pool));
-    Print("encoder " + made.name, hash.value());
-  }
+  for (const reference::HashedCall& call : reference::HashedCalls()) print(call.name, [&] { return call.hash(pool); });
+  for (const BitsEncoder& made : AllBitsEncoders())
+    print("encoder " + made.name, [&] {
+      const BitsBatch batch({1, 3, 4, 5, 17, 64, 70, 200}, made.options.width);
+      reference::BitsHash hash;
+      hash.AddAll(batch.Encoded(*made.encoder, pool));
+      return hash.value();
+    });
 }
 
 }  // namespace
@@ -46,7 +48,7 @@ int main(int argc, char** argv) {
       return 0;
     }
     heed::UseTarget(word);
-    heed::PrintAll();
+    heed::Print(argc > 2 ? std::stoll(argv[2]) : 1);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "%s\n", error.what());
     return 1;
