@@ -114,10 +114,10 @@ TEST(LinearStateTest, WhatIsRefusedLeavesItAsItWas) {
     // Keys and values for states, and the other way round.
     AttentionEncoder attention(EncoderOptions(8).heads(2).causal(true));
     attention->to(at::kDouble);
-    ExpectRefused([&] { attention->step(X, caches); }, "AttentionEncoder: caches: they hold states");
+    ExpectRefused([&] { attention->step(X, caches); }, "AttentionEncoder: caches: expected keys and values");
     LayerCaches keys(2);
     attention->step(X, keys);
-    ExpectRefused([&] { encoder->step(X, keys); }, "LinearEncoder: caches: they hold keys and values");
+    ExpectRefused([&] { encoder->step(X, keys); }, "LinearEncoder: caches: expected states");
   }
 }
 
