@@ -22,7 +22,7 @@ std::optional<SchemeTable> LearntTableOf(const nlohmann::ordered_json& json) {
                     json.at("values").get<std::vector<double>>(), /*trained=*/true};
   const auto size = static_cast<int64_t>(table.values.size());
   if (table.rows < 1 || table.columns < 1 || size % table.rows != 0 || size / table.rows != table.columns) {
-    throw InvalidArgument("table: it is not whole");
+    throw InvalidArgument("table: incomplete");
   }
   return table;
 }

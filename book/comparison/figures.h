@@ -1,4 +1,4 @@
-// What a comparison looks like.
+// The figures of a comparison.
 #ifndef HEED_BOOK_COMPARISON_FIGURES_H_
 #define HEED_BOOK_COMPARISON_FIGURES_H_
 

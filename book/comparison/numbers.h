@@ -1,4 +1,4 @@
-// What is known about one layer at one length, whether counted on a run or computed from formulas.
+// The numbers of one layer at one length, counted on a run or computed from formulas.
 #ifndef HEED_BOOK_COMPARISON_NUMBERS_H_
 #define HEED_BOOK_COMPARISON_NUMBERS_H_
 

@@ -1,4 +1,4 @@
-// What a layer asks of its scalar, for plain numbers; counted.h has the same for scalars that count.
+// The operations of a layer's scalar, for plain numbers; counted.h has the same for scalars that count.
 #ifndef HEED_BOOK_COMPARISON_SCALAR_H_
 #define HEED_BOOK_COMPARISON_SCALAR_H_
 

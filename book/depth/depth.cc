@@ -88,7 +88,8 @@ Job JobOf(const Corpus& corpus, const DepthOptions& options, const TrainedStack&
   };
   job.check = [&options, &stack](const Outcome& outcome) {
     const TrainedStack read = TrainedStackFromJson(outcome.more, options.heads);
-    if (read.variant != stack.variant || read.layers != stack.layers) throw InvalidArgument("stack: it is another one");
+    if (read.variant != stack.variant || read.layers != stack.layers)
+      throw InvalidArgument("stack: expected another variant or depth");
   };
   return job;
 }

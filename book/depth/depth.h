@@ -1,4 +1,4 @@
-// What depth does to a stack of attention layers, as it starts and after a short training.
+// Measures how depth changes a stack of attention layers, untrained and after a short training.
 #ifndef HEED_BOOK_DEPTH_DEPTH_H_
 #define HEED_BOOK_DEPTH_DEPTH_H_
 

@@ -58,11 +58,11 @@ StackProfile ProfileFromJson(const nlohmann::ordered_json& json, int64_t layers,
     layer.largest_weight = NumbersFromJson(entry.at("largest_weight"));
     const std::size_t expected = profile.layers.empty() ? 0 : static_cast<std::size_t>(heads);
     if (layer.entropy.size() != expected || layer.largest_weight.size() != expected) {
-      throw InvalidArgument("profile: it is not whole");
+      throw InvalidArgument("profile: incomplete");
     }
     profile.layers.push_back(std::move(layer));
   }
-  if (profile.layers.size() != static_cast<std::size_t>(layers) + 1) throw InvalidArgument("profile: it is not whole");
+  if (profile.layers.size() != static_cast<std::size_t>(layers) + 1) throw InvalidArgument("profile: incomplete");
   return profile;
 }
 

@@ -1,4 +1,4 @@
-// What happens to hidden states, attention and gradients on their way through a stack.
+// Measures of hidden states, attention and gradients along a stack.
 #ifndef HEED_BOOK_DEPTH_PROFILE_H_
 #define HEED_BOOK_DEPTH_PROFILE_H_
 

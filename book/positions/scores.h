@@ -1,4 +1,4 @@
-// What a scheme makes of scores, measured through the fused attention in double precision.
+// Measures how a scheme changes scores, through the fused attention in double precision.
 #ifndef HEED_BOOK_POSITIONS_SCORES_H_
 #define HEED_BOOK_POSITIONS_SCORES_H_
 

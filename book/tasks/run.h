@@ -1,4 +1,4 @@
-// One model trained on one task, and how it fares at every length.
+// Trains one model on one task and scores it at every length.
 #ifndef HEED_BOOK_TASKS_RUN_H_
 #define HEED_BOOK_TASKS_RUN_H_
 

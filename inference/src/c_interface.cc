@@ -168,8 +168,7 @@ const SeriesForm* FormOf(const heed_model* model) {
 }
 
 void CheckText(const heed_model& model) {
-  if (!model.text && !model.counts)
-    throw InvalidArgument("model: it is one of labelled sequences, which heed_model_predict answers");
+  if (!model.text && !model.counts) throw InvalidArgument("model: it reads labelled sequences; call heed_model_predict");
 }
 
 std::vector<std::string> CharactersOf(const std::u32string& characters) {
@@ -393,7 +392,7 @@ heed_status heed_model_predict(const heed_model* model, const double* features, 
     heed::CheckGiven("model", model);
     heed::CheckGiven("features", features);
     heed::CheckGiven("out", out);
-    if (!model->series) throw heed::InvalidArgument("model: it is one of a text, which heed_model_continue goes on from");
+    if (!model->series) throw heed::InvalidArgument("model: it continues texts; call heed_model_continue");
     const std::array<int64_t, 3> extent{rows, heed_model_answers(model, steps), heed_model_outputs(model)};
     int64_t expected = 1, numbers = 1;
     for (const int64_t count : {rows, steps, columns}) {

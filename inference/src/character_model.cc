@@ -71,7 +71,7 @@ class GrowingText {
 void RequireFiniteLogits(std::span<const float> logits, int64_t character) {
   if (std::ranges::all_of(logits, [](float logit) { return std::isfinite(logit); })) return;
   throw Error("model: its logits for character " + std::to_string(character) +
-              " of the continuation are not all finite; its weights are damaged, or its training left the finite numbers");
+              " of the continuation are not all finite; its weights are damaged, or its training diverged");
 }
 
 }  // namespace

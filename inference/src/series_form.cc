@@ -21,7 +21,7 @@ constexpr double kFarthest = 1e15;  // in typical changes; squares of a float ar
 [[noreturn]] void RefuseScale(const std::string& names, double value) {
   char text[32];
   const char* const end = std::to_chars(std::begin(text), std::end(text), value).ptr;
-  throw InvalidArgument(names + ": " + std::string(static_cast<const char*>(text), end) + " is no scale");
+  throw InvalidArgument(names + ": " + std::string(static_cast<const char*>(text), end) + " is not a finite number above 0");
 }
 
 void Validate(const SeriesMarks& marks, const std::vector<std::string>& features) {

@@ -1,4 +1,4 @@
-// What a model of tokens learns to predict.
+// The objectives of a model of tokens.
 #ifndef HEED_LAB_DATA_OBJECTIVE_H_
 #define HEED_LAB_DATA_OBJECTIVE_H_
 

@@ -1,4 +1,4 @@
-// What every head of a trained model looks at in a text.
+// The attention weights of every head of a trained model on a text.
 #ifndef HEED_LAB_INSPECTION_HEAD_ATTENTION_H_
 #define HEED_LAB_INSPECTION_HEAD_ATTENTION_H_
 

@@ -1,4 +1,4 @@
-// What an inspection looks at: a model together with the text or the sequence that it reads.
+// The input of an inspection: a model with the text or the sequence that it reads.
 #ifndef HEED_LAB_INSPECTION_READING_H_
 #define HEED_LAB_INSPECTION_READING_H_
 

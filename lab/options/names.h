@@ -1,4 +1,4 @@
-// What there is to choose among.
+// The names that options choose among.
 #ifndef HEED_LAB_OPTIONS_NAMES_H_
 #define HEED_LAB_OPTIONS_NAMES_H_
 

@@ -1,4 +1,4 @@
-// On what results were computed.
+// The machine and the build that computed results.
 #ifndef HEED_LAB_REPORT_ENVIRONMENT_H_
 #define HEED_LAB_REPORT_ENVIRONMENT_H_
 

@@ -1,4 +1,4 @@
-// Where labels go that would cover each other.
+// Moves labels that would cover each other.
 #ifndef HEED_LAB_REPORT_LABEL_PLACES_H_
 #define HEED_LAB_REPORT_LABEL_PLACES_H_
 

@@ -1,4 +1,4 @@
-// On what this process computes, for notes beside measurements.
+// The machine of this process, for notes beside measurements.
 #ifndef HEED_LAB_REPORT_MACHINE_H_
 #define HEED_LAB_REPORT_MACHINE_H_
 

@@ -1,4 +1,4 @@
-// Whether results can be written, before the work that yields them.
+// Checks that results can be written, before the work that yields them.
 #ifndef HEED_LAB_REPORT_OUTPUT_PLACE_H_
 #define HEED_LAB_REPORT_OUTPUT_PLACE_H_
 

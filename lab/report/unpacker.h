@@ -1,4 +1,4 @@
-// What gzip compressed, read as if it were not.
+// Reads gzip files as if they were not compressed.
 #ifndef HEED_LAB_REPORT_UNPACKER_H_
 #define HEED_LAB_REPORT_UNPACKER_H_
 

@@ -1,4 +1,4 @@
-// What is reached without training a model.
+// Results without a trained model.
 #ifndef HEED_LAB_RUNS_BASELINE_H_
 #define HEED_LAB_RUNS_BASELINE_H_
 

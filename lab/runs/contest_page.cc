@@ -74,8 +74,7 @@ std::string StandingFinding(const ContestResult& result, const std::vector<Judge
         return fmt::format("{} after {} of {} steps, with {} on the validation part", model.Phrase(), entry.reached,
                            entry.steps, loss.Text(judged.loss));
       });
-  add(Standing::kDiverged, "", " left the finite numbers.",
-      [](const SizedContender& model, const Judged&) { return model.Phrase(); });
+  add(Standing::kDiverged, "", " diverged.", [](const SizedContender& model, const Judged&) { return model.Phrase(); });
   return text;
 }
 

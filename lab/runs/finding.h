@@ -1,4 +1,4 @@
-// What an experiment concludes.
+// The conclusions of an experiment.
 #ifndef HEED_LAB_RUNS_FINDING_H_
 #define HEED_LAB_RUNS_FINDING_H_
 

@@ -31,7 +31,7 @@ void RequireWhole(const Job& job, const Outcome& outcome) {
   const bool all = outcome.values.size() == job.columns.size();
   for (std::size_t i = 0; i < job.columns.size(); ++i) {
     if (!all || (!job.columns[i].optional && !std::isfinite(outcome.values[i])))
-      throw InvalidArgument("it is not whole: " + job.columns[i].measure.name);
+      throw InvalidArgument(job.columns[i].measure.name + " is missing");
   }
   if (job.check) job.check(outcome);
 }

@@ -1,4 +1,4 @@
-// What a number of an experiment says, how it is written, and which of two is better.
+// The measures of an experiment: meaning, format, and which of two numbers is better.
 #ifndef HEED_LAB_RUNS_MEASURE_H_
 #define HEED_LAB_RUNS_MEASURE_H_
 

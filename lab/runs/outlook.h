@@ -1,4 +1,4 @@
-// What the curves of a contest foretell of longer trainings.
+// Predicts longer trainings from the curves of a contest.
 #ifndef HEED_LAB_RUNS_OUTLOOK_H_
 #define HEED_LAB_RUNS_OUTLOOK_H_
 

@@ -100,7 +100,7 @@ class Race {
       TellStandings(share);
     }
     if (std::ranges::none_of(entries_, [](const Entry& entry) { return entry.rate > 0; }))
-      throw Divergence("every model left the finite numbers at every rate that was tried; lower rates may help");
+      throw Divergence("every model diverged at every rate; try lower rates");
     AddSeeds();
     return Result();
   }
@@ -194,10 +194,10 @@ class Race {
     job.check = [this, &lane, &entry, whole, keeps](const Outcome& outcome) {
       if (!outcome.diverged.empty()) return;
       if (keeps && !std::filesystem::exists(WeightsIn(*store_, contest_, entry.model, lane.seed)))
-        throw InvalidArgument("weights: they are not there");
+        throw InvalidArgument("weights: the file is missing");
       if (outcome.blocks.size() != (whole ? contest_.weights.size() : 0) || outcome.curve.empty() ||
           outcome.validation.size() != contest_.validation_weights.size())
-        throw InvalidArgument("blocks: they are not whole");
+        throw InvalidArgument("blocks: incomplete");
     };
     return job;
   }

@@ -1,4 +1,4 @@
-// What is reached on labelled sequences without a sequence model: simple answers and simple methods.
+// Results on labelled sequences without a sequence model: constant answers and simple methods.
 #ifndef HEED_LAB_SERIES_BASELINES_H_
 #define HEED_LAB_SERIES_BASELINES_H_
 

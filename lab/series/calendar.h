@@ -1,4 +1,4 @@
-// What the calendar says of a value: the time of year, the day of the week, the hour.
+// Predicts values from the calendar: the time of year, the day of the week, the hour.
 #ifndef HEED_LAB_SERIES_CALENDAR_H_
 #define HEED_LAB_SERIES_CALENDAR_H_
 

@@ -1,4 +1,4 @@
-// What the columns of a table hold.
+// Finds what kind of values the columns of a table hold.
 #ifndef HEED_LAB_SERIES_COLUMNS_H_
 #define HEED_LAB_SERIES_COLUMNS_H_
 

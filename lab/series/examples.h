@@ -1,4 +1,4 @@
-// Windows as rows of a table, for methods that know no sequences.
+// Turns windows into rows of a table, for methods without sequences.
 #ifndef HEED_LAB_SERIES_EXAMPLES_H_
 #define HEED_LAB_SERIES_EXAMPLES_H_
 

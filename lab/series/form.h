@@ -1,4 +1,4 @@
-// How labelled sequences become numbers for a model: what was learned of the training part, and is kept with the model.
+// Turns labelled sequences into numbers for a model, by statistics of the training part that are saved with the model.
 #ifndef HEED_LAB_SERIES_FORM_H_
 #define HEED_LAB_SERIES_FORM_H_
 

@@ -1,4 +1,4 @@
-// What a fitted method answers from, as it is kept in files.
+// The arrays of a fitted method, as files keep them.
 #ifndef HEED_LAB_SERIES_KEPT_METHOD_H_
 #define HEED_LAB_SERIES_KEPT_METHOD_H_
 

@@ -1,4 +1,4 @@
-// What later data hold beside what a kept model knows.
+// Compares later data with the columns and categories of a saved model.
 #ifndef HEED_LAB_SERIES_LATER_CELLS_H_
 #define HEED_LAB_SERIES_LATER_CELLS_H_
 

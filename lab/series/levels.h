@@ -1,4 +1,4 @@
-// Where a forecast stands, told without any level that could leave the range of the training part.
+// Inputs of a forecast that tell its level by changes alone, since levels may leave the range of the training part.
 #ifndef HEED_LAB_SERIES_LEVELS_H_
 #define HEED_LAB_SERIES_LEVELS_H_
 

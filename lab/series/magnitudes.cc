@@ -55,7 +55,7 @@ void RequireStandardised(const SeriesData& data, const SeriesForm& form) {
   const double target_deviation = std::min(form.target_deviation, form.target_scale);
   if (Foretells(data) && target_deviation < kLeastDeviation) {
     throw FileError(data.name + ": column '" + ShownName(data.target) + "': its values differ by about " +
-                    FormatNumber(target_deviation) + ", too little for squares; give it in another unit");
+                    FormatNumber(target_deviation) + "; their squares underflow: give it in another unit");
   }
   for (const SeriesSequence& sequence : data.sequences) {
     const auto require = [&](double value, double mean, double deviation, int64_t step, const std::string& column) {

@@ -1,4 +1,4 @@
-// What the nearest training examples have.
+// Predicts from the nearest training examples.
 #ifndef HEED_LAB_SERIES_NEIGHBOURS_H_
 #define HEED_LAB_SERIES_NEIGHBOURS_H_
 

@@ -49,7 +49,7 @@ class HeaderParser {
     }
     Skip();
     if (!text_.empty()) Fail("text follows the dictionary");
-    if (!type || !order || !shape) Fail("descr, fortran_order and shape are not all there");
+    if (!type || !order || !shape) Fail("descr, fortran_order or shape is missing");
     return header;
   }
 

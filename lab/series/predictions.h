@@ -1,4 +1,4 @@
-// What a kept model says of data that come later.
+// The answers of a saved model for later data.
 #ifndef HEED_LAB_SERIES_PREDICTIONS_H_
 #define HEED_LAB_SERIES_PREDICTIONS_H_
 

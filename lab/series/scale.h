@@ -1,4 +1,4 @@
-// What a column of numbers is shifted and divided by, so that models see numbers near 1.
+// The shift and divisor of a column, so that models see numbers near 1.
 #ifndef HEED_LAB_SERIES_SCALE_H_
 #define HEED_LAB_SERIES_SCALE_H_
 

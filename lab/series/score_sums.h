@@ -1,4 +1,4 @@
-// What says how good answers are, added up as they come.
+// Scores of answers, summed as they come.
 #ifndef HEED_LAB_SERIES_SCORE_SUMS_H_
 #define HEED_LAB_SERIES_SCORE_SUMS_H_
 

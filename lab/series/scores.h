@@ -1,4 +1,4 @@
-// How well a kept model answers data whose targets are known.
+// Scores a saved model on data with known targets.
 #ifndef HEED_LAB_SERIES_SCORES_H_
 #define HEED_LAB_SERIES_SCORES_H_
 

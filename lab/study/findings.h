@@ -1,4 +1,4 @@
-// What a study concludes.
+// The conclusions of a study.
 #ifndef HEED_LAB_STUDY_FINDINGS_H_
 #define HEED_LAB_STUDY_FINDINGS_H_
 

@@ -1,4 +1,4 @@
-// What callers that do not include LibTorch want of it: its threads and its errors.
+// LibTorch's threads and errors, for callers that do not include it.
 #ifndef HEED_LAB_TRAINING_COMPUTE_H_
 #define HEED_LAB_TRAINING_COMPUTE_H_
 

@@ -54,9 +54,9 @@ std::vector<double> OfAll(Ranks& ranks, std::vector<double> losses, bool interru
 void RequireReach(const LanguageModel& model, int64_t context) {
   if (context < 1) throw InvalidArgument("context: " + std::to_string(context) + " is not 1 or more");
   if (context > model->longest()) {
-    throw InvalidArgument(
-        "context: " + std::to_string(context) + " steps are more than the " + std::to_string(model->longest()) +
-        " rows of the model's learned position table; --beyond clamp has its last row stand for those it lacks");
+    throw InvalidArgument("context: " + std::to_string(context) + " steps are more than the " +
+                          std::to_string(model->longest()) +
+                          " rows of the model's learned position table; --beyond clamp repeats its last row");
   }
 }
 

@@ -1,4 +1,4 @@
-// How well a model predicts a text.
+// Measures how well a model predicts a text.
 #ifndef HEED_LAB_TRAINING_EVALUATION_H_
 #define HEED_LAB_TRAINING_EVALUATION_H_
 

@@ -1,4 +1,4 @@
-// Whether a folder is still the one that work began in.
+// Checks that a folder is still the one in which work began.
 #ifndef HEED_LAB_TRAINING_FOLDER_WATCH_H_
 #define HEED_LAB_TRAINING_FOLDER_WATCH_H_
 

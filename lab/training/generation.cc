@@ -69,7 +69,7 @@ class Reader {
 void RequireFiniteLogits(const std::vector<float>& logits, std::size_t characters) {
   if (std::ranges::all_of(logits, [](float logit) { return std::isfinite(logit); })) return;
   throw Error("model: its logits after " + std::to_string(characters) +
-              " characters are not all finite; its weights are damaged, or its training left the finite numbers");
+              " characters are not all finite; its weights are damaged, or its training diverged");
 }
 
 int32_t Draw(const std::vector<float>& logits, const GenerateOptions& options, Random& random) {

@@ -1,4 +1,4 @@
-// What is trained: a model, with the data that it learns from.
+// A model with the data that it learns from.
 #ifndef HEED_LAB_TRAINING_LEARNER_H_
 #define HEED_LAB_TRAINING_LEARNER_H_
 

@@ -1,4 +1,4 @@
-// What a training run reports about itself.
+// The reports of a training run.
 #ifndef HEED_LAB_TRAINING_METRICS_H_
 #define HEED_LAB_TRAINING_METRICS_H_
 

@@ -1,4 +1,4 @@
-// What ranks talk through, for those that include LibTorch.
+// The process group of ranks, for code that includes LibTorch.
 #ifndef HEED_LAB_TRAINING_RANK_GROUP_H_
 #define HEED_LAB_TRAINING_RANK_GROUP_H_
 

@@ -13,7 +13,7 @@ namespace {
 
 constexpr const char* kAdvice = "; a lower lr or weight_decay may help";
 
-std::string Left(int64_t step) { return "training left the finite numbers at step " + std::to_string(step + 1); }
+std::string Left(int64_t step) { return "training diverged at step " + std::to_string(step + 1); }
 
 // The largest size of an element tells of every NaN and infinity, and unlike a sum of squares it cannot overflow.
 bool IsFinite(const at::Tensor& tensor) {

@@ -86,7 +86,7 @@ Metrics Trainer::Report() {
   try {
     validation = Evaluate(model_, corpus_.validation, 0, {}, parallel_ ? &parallel_->ranks() : nullptr).loss;
   } catch (const Divergence& error) {
-    throw Divergence("training left the finite numbers at step " + std::to_string(step_) + ": in validation, " + error.what());
+    throw Divergence("training diverged at step " + std::to_string(step_) + ": in validation, " + error.what());
   }
   const Metrics metrics{step_, loss_sum_ / static_cast<double>(loss_count_), validation, tokens_per_second()};
   last_report_ = step_;

@@ -24,11 +24,11 @@ void CheckTokens(const std::string& name, const at::Tensor& tokens, const at::Te
     throw InvalidArgument(name + ": expected " + at::toString(own.scalar_type()) + " as the cache has, got " +
                           at::toString(tokens.scalar_type()));
   }
-  // A cache cannot pass a gradient on: it would be lost without a word.
+  // A cache cannot pass a gradient on, and training would lose it silently.
   if (tokens.requires_grad() && at::GradMode::is_enabled()) {
     throw InvalidArgument(name +
-                          ": requires a gradient, which a cache cannot pass on; decode where none is recorded "
-                          "(torch.no_grad(), torch::NoGradGuard), or train without a cache");
+                          ": requires a gradient, and a cache passes none on; decode under torch.no_grad() or "
+                          "torch::NoGradGuard, or train without a cache");
   }
 }
 

@@ -176,8 +176,8 @@ torch::Tensor LinearMixerImpl::forward(const torch::Tensor& X, LinearState* stat
   if (!state) return Y;
   if (now.state.requires_grad() || (now.inputs.defined() && now.inputs.requires_grad()))
     throw InvalidArgument(
-        "LinearMixer: state: a gradient would be recorded, which it cannot pass on; decode where none is recorded "
-        "(torch.no_grad(), torch::NoGradGuard), or train without a state");
+        "LinearMixer: state: expected no gradients to be recorded, because a state passes none on; decode under "
+        "torch.no_grad() or torch::NoGradGuard, or train without a state");
   now.length += X.size(1);
   *state = std::move(now);
   return Y;

@@ -48,9 +48,9 @@ void CheckCaches(const char* encoder, LayerCaches& caches, std::size_t layers, b
                           " layers, got " + std::to_string(caches.size()));
   }
   if (layers > 0 && caches.length() != (states ? caches.state(0).length : caches[0].length()))
-    throw InvalidArgument(std::string(encoder) + ": caches: they hold " +
-                          (states ? "keys and values" : "states of an encoder in linear time") +
-                          ", not what this encoder keeps");
+    throw InvalidArgument(std::string(encoder) + ": caches: expected " +
+                          (states ? "states of an encoder in linear time, got keys and values"
+                                  : "keys and values, got states of an encoder in linear time"));
 }
 
 at::Tensor Padding(const at::Tensor& lengths, int64_t steps) {

@@ -1,5 +1,5 @@
-"""python -m heed info: what a bug report needs: versions, the machine, what heed computes on. Every other command is the
-laboratory's: python -m heed study is heed study."""
+"""python -m heed info prints what a bug report needs: versions, the machine, and heed's targets. Every other command is the
+program's: python -m heed study is heed study."""
 
 import argparse
 import importlib

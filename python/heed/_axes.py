@@ -21,7 +21,7 @@ def _axes_of(scheme: object) -> int | None:
 
 
 def are_several(scheme: object, query_positions: object, key_positions: object) -> bool:
-    """Whether tokens of this call stand in several axes."""
+    """Whether positions of this call have several axes."""
     given = (query_positions, key_positions)
     return _axes_of(scheme) is not None or any(isinstance(p, torch.Tensor) and p.dim() == 3 for p in given)
 
@@ -36,7 +36,7 @@ def check(
     return_statistics: bool = False,
     programs: Mapping[str, object] = MappingProxyType({}),
 ) -> None:
-    """That the scheme has axes, and that nothing else of the call needs a single one. programs: score and mask by name."""
+    """ValueError unless the scheme has axes and no other option needs a single axis. programs: score and mask by name."""
     axes, kind = _axes_of(scheme), "none" if scheme is None else kind_of(scheme)
     for name, places in (("query_positions", query_positions), ("key_positions", key_positions)):
         if axes is None and isinstance(places, torch.Tensor) and places.dim() == 3:
@@ -63,9 +63,9 @@ def placed(
     key_positions: object,
     packed: Packed | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | None, torch.Tensor | None]:
-    """Query and key, turned where the scheme turns them, and positions as its tables count them (None: it has none).
+    """Query and key, turned if the scheme turns them, and positions for its tables (None: it has none).
 
-    packed: the offsets of sequences that lie end to end; positions are then those of each.
+    packed: the offsets of packed sequences; positions are then those within each.
     """
     if scheme.rotates:
         sides = of_all_tokens(scheme, query_positions, key_positions, packed, query, key)

@@ -1,4 +1,4 @@
-"""Keys and values of the tokens so far, for decoding one step after the other."""
+"""Keys and values of the tokens so far, for step-by-step decoding."""
 
 from __future__ import annotations
 
@@ -24,21 +24,19 @@ class KeyValueCache:
     """Holds keys [batch, kv_heads, length, head_dim] and values [.., value_dim] in memory for `capacity` tokens.
 
     append adds tokens, attend computes attention of new queries over all of them, truncate forgets the last ones, reorder picks
-    batch rows (beam search). Rows may hold different numbers of tokens: append and truncate take a length for each, and a row
-    then has the same bits as alone in such a cache. Without a capacity the memory doubles when it is full. Keys, values and
-    queries may be arrays of other libraries, as heed.attention's operands; attend then returns such arrays. A cache is for
-    inference: it refuses keys and values that require a gradient, because none flows back through it. Use it from one thread at
-    a time.
+    batch rows (beam search). Rows may hold different numbers of tokens: append and truncate take a length for each row, and a row
+    has the same bits as alone in a cache. Without a capacity the memory doubles when it is full. Keys, values and queries may be
+    arrays of other libraries, like heed.attention's operands; attend then returns such arrays. A cache is for inference: it
+    refuses keys and values that require a gradient. Use it from one thread at a time.
 
-    Give a scheme as `position`, and attend computes with it. A rotation then turns each key once, when it is appended, unless
-    it depends on the length of the text (heed.positions.Scheme.turns_once). TransformerXL, Deberta and SwinV2Bias compute their
-    tables once for the tokens in the cache, while no gradients are recorded and no parameter changes (as PyTorch counts
-    changes; it does not see those of `.data`). Without a scheme the cache keeps keys as given, and attend takes a scheme that
-    does all of this at each call.
+    Give a scheme as `position`, and attend computes with it. A rotation then turns each key once, in append, unless it depends on
+    the length of the text (heed.positions.Scheme.turns_once). TransformerXL, Deberta and SwinV2Bias compute their tables once,
+    while no gradients are recorded and no parameter changes (PyTorch does not count changes through `.data`). Without a scheme
+    the cache keeps keys unturned, and a scheme given to attend turns keys and computes tables at each call.
     """
 
     length: int
-    """How many tokens it holds, the longest row where they differ."""
+    """Tokens in the longest row."""
     position: Scheme | None
     """The scheme that attend computes with."""
 
@@ -54,16 +52,16 @@ class KeyValueCache:
         position: Scheme | None = None,
         device: torch.device | str | None = None,
     ) -> None:
-        """An empty cache.
+        """Makes an empty cache.
 
         batch      rows
         kv_heads   heads of keys and values
         head_dim   width of a key
         value_dim  width of a value, head_dim unless given
-        capacity   tokens that fit; None grows as needed, and a number is a bound that append does not pass
+        capacity   the most tokens; append refuses more. None: the cache grows as needed
         dtype      float32, float64, bfloat16 or float16
         position   a scheme of heed.positions
-        device     where keys and values are, the CPU unless given
+        device     of keys and values, the CPU unless given
 
         ValueError for a size below 0 or another type, TypeError for a position that is no scheme.
         """
@@ -93,13 +91,13 @@ class KeyValueCache:
 
     @property
     def lengths(self) -> torch.Tensor:
-        """int64 [batch]: how many tokens each row holds."""
+        """Tokens in each row, int64 [batch]."""
         whole = torch.full((self.batch,), self.length, device=self._keys.device)
         return whole if self._lengths is None else self._lengths.clone()
 
     @property
     def capacity(self) -> int:
-        """Tokens that fit before the memory grows or, where a capacity was given, append refuses."""
+        """Tokens that fit before the memory grows or, with a given capacity, append refuses more."""
         return self._keys.shape[2]
 
     @property
@@ -114,7 +112,7 @@ class KeyValueCache:
 
     @property
     def keys(self) -> torch.Tensor:
-        """[batch, kv_heads, length, head_dim], a view that the next append leaves as it is; turned, where append turns them."""
+        """[batch, kv_heads, length, head_dim], a view that later appends do not change; turned if turns_keys."""
         return self._keys[:, :, : self.length]
 
     @property
@@ -132,14 +130,15 @@ class KeyValueCache:
     ) -> None:
         """Adds the tokens of key [batch, kv_heads, n, head_dim] and value [batch, kv_heads, n, value_dim].
 
-        lengths: integers [batch] within 0..n: row b adds its first lengths[b] tokens; all n unless given. Keys that are turned here then
-        stand behind those of their row, and positions are refused.
+        lengths: integers [batch] within 0..n: row b adds its first lengths[b] tokens; all n unless given. Turned keys then get
+        the positions after those of their row, and positions raise ValueError.
 
-        positions: for keys that are turned here, where the tokens stand: that of the first, or a list [n] or [batch, n] of
-        integers or float64; behind those there are, unless earlier ones were given theirs. [batch, n, axes] for a scheme of
-        several axes.
+        positions: for a cache that turns keys, the position of the first token, or a list [n] or [batch, n] of integers or
+        float64; [batch, n, axes] for a scheme of several axes. By default tokens follow those in the cache; a cache whose earlier
+        tokens got positions needs them again.
 
-        ValueError for what does not fit, or requires a gradient while gradients are recorded; the cache then stays as it was.
+        ValueError for shapes, types and lengths that do not fit, and for tensors that require a gradient while gradients are
+        recorded; the cache stays unchanged.
         """
         if not isinstance(key, torch.Tensor) or not isinstance(value, torch.Tensor):
             key, value = tensor_of("key", key), tensor_of("value", value)
@@ -153,7 +152,7 @@ class KeyValueCache:
             places, first = self._with_places(_known(positions), key)
             key = self._own.scheme.rotate_key(key, first)
         elif positions is not None:
-            raise ValueError("positions: expected none, because these keys are not turned here; attend takes key_positions")
+            raise ValueError("positions: expected none, because this cache does not turn keys; give key_positions to attend")
         self._keys, self._values = _ops.cache_append(self._keys, self._values, key, value, self.length, self._grows)
         self.length += key.shape[2]
         self._places = places
@@ -186,7 +185,7 @@ class KeyValueCache:
         self.length, self._lengths = longest, held + added
 
     def _with_places(self, positions: Positions | None, key: torch.Tensor) -> tuple[torch.Tensor | None, Positions]:
-        """The places of all tokens with those of the key's behind them, and the latter as a scheme takes them."""
+        """The places of all tokens including the key's, and the key's places for the scheme."""
         axes = None if self.position is None else self.position.axes
         if positions is None:
             if axes is not None:
@@ -206,7 +205,7 @@ class KeyValueCache:
         return _joined(before, new), positions
 
     def _check_places(self, key_positions: Positions) -> None:
-        """That turned keys stand there."""
+        """ValueError unless the turned keys have these positions."""
         if self._places is None and not isinstance(key_positions, torch.Tensor):
             same = key_positions == 0 or self.length == 0
         elif self._places is not None and self._places.dim() == 3:
@@ -222,7 +221,7 @@ class KeyValueCache:
         return 0 if self._places is None else self._places
 
     def _scheme(self, position: Scheme | None) -> Scheme | None:
-        """What a call with the cache's keys and this scheme computes with."""
+        """The scheme for a call with the cache's keys and `position`."""
         if self.position is None or position is None:
             return self._own or self.position or position
         if position is not self.position:
@@ -274,18 +273,17 @@ class KeyValueCache:
     ) -> Any: ...
 
     def attend(self, query: Array, **options: Any) -> torch.Tensor | AttentionOutput | Any:
-        """heed.attention of query [batch, Hq, n, head_dim] over all tokens; the last query is the last token appended.
+        """heed.attention of query [batch, Hq, n, head_dim] over all tokens; the last query is the last appended token.
 
-        Where rows hold different numbers of tokens, row b's last query is its last token; with query_lengths, which then may be
-        given, the last of so many. key_lengths and positions are refused there, and rotations that depend on the length of the text.
+        If rows hold different numbers of tokens, row b's last query is its last token; you may give query_lengths, and then the
+        last of so many queries is. Such a call refuses key_lengths, positions, and rotations that depend on the length of the
+        text.
 
-        The options are those of heed.attention; causal is True (None beside a scheme of several axes) and position that of the
-        cache, unless given. Where tokens were
-        given positions when they were appended, those are their key_positions, and the queries stand at the last of them unless
-        query_positions says otherwise. Of score and mask programs q_idx counts the queries of this call and kv_idx all tokens: for
-        decoding prepare them with positions=True and compute with positions, which go on from call to call. Returns and raises
-        what heed.attention does, and ValueError for another scheme than the cache's or other key_positions than
-        those that its keys were turned by; the cache stays as it is.
+        Takes the options of heed.attention. By default causal is True (None with a scheme of several axes), and position is the
+        cache's. Positions given to append are the key_positions, and without query_positions the queries have the last of them.
+        In score and mask programs q_idx counts the queries of this call and kv_idx all tokens: for decoding prepare programs with
+        positions=True, since positions go on from call to call. Returns and raises what heed.attention does, and ValueError for
+        another scheme than the cache's or other key_positions than its keys were turned by; it does not change the cache.
         """
         if "causal" not in options:
             scheme = self.position or options.get("position")
@@ -310,7 +308,7 @@ class KeyValueCache:
                 raise ValueError(f"{name}: expected none, rows have lengths of their own")
         scheme = options["position"]
         if scheme is not None and (scheme.axes is not None or (scheme.rotates and not scheme.turns_once)):
-            raise ValueError(f"position: {kind_of(scheme)} depends on more than a token's place in its row")
+            raise ValueError(f"position: {kind_of(scheme)} needs one length for all rows; this cache holds rows of different lengths")
         queries, held = query.shape[2], self.lengths
         real = queries if options.get("query_lengths") is None else integers("query_lengths", options["query_lengths"])
         causal = options["causal"] is not None and options["causal"] is not False
@@ -324,8 +322,8 @@ class KeyValueCache:
         return attention(query, self.keys, self.values, key_lengths=held, **options)
 
     def truncate(self, length: int | torch.Tensor | Sequence[int]) -> None:
-        """Forgets all tokens from `length` on; their memory is kept. An integer cuts rows that are longer; integers [batch] are a length
-        for each row. ValueError unless 0 <= length <= self.length, or the row's."""
+        """Forgets all tokens from `length` on and keeps their memory. An integer cuts longer rows; integers [batch] are a length
+        for each row. ValueError unless 0 <= length <= self.length, or the row's length."""
         if isinstance(length, (torch.Tensor, Sequence)) and not (isinstance(length, torch.Tensor) and length.dim() == 0):
             self._lengths = self._by_row("length", self.lengths, length)
             self.length = int(self._lengths.max()) if self.batch > 0 else 0
@@ -340,9 +338,9 @@ class KeyValueCache:
             self._places = self._places[:, :length] if length > 0 else None
 
     def reorder(self, rows: torch.Tensor | Sequence[int]) -> None:
-        """Batch row b becomes what row rows[b] was; rows may repeat, and their number is the new batch.
+        """Copies row rows[b] to batch row b; rows may repeat, and their number is the new batch.
 
-        rows: integers [n] within 0..batch-1, a tensor or a list; ValueError for others. The rows are copied.
+        rows: integers [n] within 0..batch-1, a tensor or a list; ValueError for others.
         """
         rows = batch_rows(rows, self.batch)
         self._keys, self._values = self._keys[rows], self._values[rows]
@@ -354,7 +352,7 @@ class KeyValueCache:
 
 
 def batch_rows(rows: torch.Tensor | Sequence[int], batch: int) -> torch.Tensor:
-    """Which of so many rows become the new ones, int64 [n]; ValueError for others."""
+    """rows as int64 [n]; ValueError unless each is within 0..batch-1."""
     rows = integers("rows", rows if isinstance(rows, torch.Tensor) or len(rows) > 0 else torch.empty(0, dtype=torch.int64))
     if rows.dim() != 1 or (rows.numel() > 0 and not 0 <= rows.min() <= rows.max() < batch):
         raise ValueError(f"rows: expected batch rows in 0..{batch - 1}, got {rows.tolist()}")
@@ -362,14 +360,14 @@ def batch_rows(rows: torch.Tensor | Sequence[int], batch: int) -> torch.Tensor:
 
 
 def _known(positions: Positions | DLPackArray | None) -> Positions | None:
-    """Positions of any library as an integer or a tensor."""
+    """Positions as an integer or a tensor, from an array of any library."""
     if positions is None or isinstance(positions, (int, torch.SymInt, torch.Tensor)):
         return positions
     return tensor_of("positions", positions)
 
 
 def _joined(before: torch.Tensor, new: torch.Tensor) -> torch.Tensor:
-    """Places [1 or batch, n, ...] one behind the other."""
+    """Places [1 or batch, n, ...], joined along the steps."""
     batch = max(before.shape[0], new.shape[0])
     return torch.cat([places.expand(batch, *places.shape[1:]) for places in (before, new)], dim=1)
 

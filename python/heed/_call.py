@@ -1,4 +1,4 @@
-"""A call of heed.attention as the operators take it, made from the arguments as users write them."""
+"""Makes the operators' arguments from those of heed.attention."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def check_device(name: str, tensor: torch.Tensor) -> None:
 
 
 def check_operand(name: str, tensor: object) -> None:
-    """TypeError or ValueError for what is no tensor [B, H, N, width] on the CPU."""
+    """TypeError or ValueError unless it is a tensor [B, H, N, width] on the CPU."""
     if not isinstance(tensor, torch.Tensor):
         raise TypeError(f"{name}: expected a tensor, got {type(tensor).__name__}")
     if tensor.is_nested:
@@ -36,7 +36,7 @@ def check_operand(name: str, tensor: object) -> None:
 
 
 def rows_of_tokens(*operands: object) -> list[torch.Tensor]:
-    """Query, key and value [tokens, heads, width] as [1, heads, tokens, width]. TypeError or ValueError for what is none."""
+    """Query, key and value [tokens, heads, width] as [1, heads, tokens, width]. TypeError or ValueError for others."""
     for name, tensor in zip(("query", "key", "value"), operands):
         if not isinstance(tensor, torch.Tensor):
             raise TypeError(f"{name}: expected a tensor, got {type(tensor).__name__}")
@@ -46,20 +46,20 @@ def rows_of_tokens(*operands: object) -> list[torch.Tensor]:
 
 
 def autocast_type(dtype: torch.dtype) -> torch.dtype:
-    """What a matrix product of this type yields here: autocast leaves float64 and integers alone."""
+    """The type of a matrix product of this type under the current autocast, which leaves float64 and integers alone."""
     if not torch.is_autocast_enabled("cpu") or not dtype.is_floating_point or dtype == torch.float64:
         return dtype
     return torch.get_autocast_dtype("cpu")
 
 
 def sums_narrow(shared: Iterable[torch.Tensor]) -> bool:
-    """Whether there are gradients of 16 bits among those of tensors that serve several batch rows or heads."""
+    """Whether a 16-bit tensor that several batch rows or heads share gets a gradient."""
     return torch.is_grad_enabled() and any(t.requires_grad and autocast_type(t.dtype).itemsize == 2 for t in shared)
 
 
 def in_float32(function: Callable[..., Any], query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> Any:
-    """function(query, key, value) -> an output, or a tuple that begins with one, of operands of 16 bits. What gradients sum over
-    batch rows and heads is rounded once, behind the sum."""
+    """function(query, key, value) -> an output, or a tuple that begins with one, for 16-bit operands. Gradients that sum over
+    batch rows and heads are rounded once, after the sum."""
     dtype = autocast_type(query.dtype)
     with torch.autocast("cpu", enabled=False):
         result = function(*(tensor.to(dtype).float() for tensor in (query, key, value)))
@@ -116,7 +116,7 @@ def _add_scheme(
     window: Any,
     turned: bool,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Adds a scheme's tensors to the options and returns query and key, turned where the scheme turns them and they are not."""
+    """Adds a scheme's tensors to the options and returns query and key, turned by the scheme unless they are turned already."""
     if not isinstance(position, positions.Scheme):
         raise TypeError(f"position: expected a scheme of heed.positions, got {type(position).__name__}")
     if not position.symmetric:
@@ -147,7 +147,7 @@ def _add_scheme(
 
 
 class Call(NamedTuple):
-    """A call as the operators take it: operands, options, and the arguments that weights do not depend on."""
+    """The operators' arguments: operands, options, and those that weights do not depend on."""
 
     query: torch.Tensor
     key: torch.Tensor
@@ -173,7 +173,7 @@ def _add_programs(options: dict[str, Any], query: torch.Tensor, mask: object, sc
 
 
 def call_of(query: Any, key: Any, value: Any, given: Mapping[str, Any], *, turned: bool = False) -> Call:
-    """The keyword arguments of `attention`, checked as far as they can be without the operators.
+    """The call with the keyword arguments of `attention`, which it checks as far as possible without the operators.
 
     turned: query and key are turned already, and positions are those that a scheme with axes counts by.
     """

@@ -1,4 +1,4 @@
-"""heed.calls: which calls of attention heed computed, which it did not, and why."""
+"""heed.calls: shows which calls of attention heed computed, which PyTorch did, and why."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _PACKAGE = f"{__name__.partition('.')[0]}."
 
 
 class Call(NamedTuple):
-    """Calls of attention that are alike."""
+    """Equal calls of attention, counted."""
 
     module: str
     function: str
@@ -52,7 +52,7 @@ describe(
 
 
 def _frames() -> Iterator[types.FrameType]:
-    """Those of the callers, from within."""
+    """The callers' frames, innermost first."""
     frame = sys._getframe(2)
     while frame is not None:
         if frame.f_globals is not globals():
@@ -61,7 +61,7 @@ def _frames() -> Iterator[types.FrameType]:
 
 
 def _reason(tensor: torch.Tensor, frames: list[types.FrameType]) -> str:
-    """Why PyTorch computed its own scaled_dot_product_attention."""
+    """The reason why PyTorch computed its own scaled_dot_product_attention."""
     if tensor.device.type not in ("cpu", "meta"):
         return f"tensors on {tensor.device}"
     if not torch._C._get_flash_sdp_enabled():
@@ -75,7 +75,7 @@ def _reason(tensor: torch.Tensor, frames: list[types.FrameType]) -> str:
 
 
 class _Watch(TorchDispatchMode):
-    """Counts while PyTorch computes as it does without."""
+    """Counts calls without changing PyTorch's computation."""
 
     supports_higher_order_operators = True
 
@@ -87,7 +87,7 @@ class _Watch(TorchDispatchMode):
 
     @classmethod
     def is_infra_mode(cls) -> bool:
-        """To compilers: nothing that a graph computes depends on it."""
+        """Tells compilers that no graph depends on this mode."""
         return True
 
     def __torch_dispatch__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None) -> Any:
@@ -138,7 +138,7 @@ class _Watch(TorchDispatchMode):
 
 
 class calls:
-    """Counts the calls of attention inside of `with heed.calls() as seen:`, by module: heed's and PyTorch's.
+    """Counts calls of attention inside of `with heed.calls() as seen:` by module, heed's and PyTorch's.
 
         with heed.calls() as seen:
             model(x)
@@ -166,7 +166,7 @@ class calls:
 
     @property
     def rows(self) -> list[Call]:
-        """What was counted so far, in the order in which it came first."""
+        """The counts so far, in order of first calls."""
         return [Call(*key, times) for key, times in self._watch.counts.items()]
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""Tells modules of PyTorch's about heed without importing them: the compiler's import takes longer than torch's own."""
+"""Registers heed with PyTorch modules when something imports them, because importing the compiler takes longer than torch."""
 
 import functools
 import importlib.abc
@@ -22,7 +22,7 @@ def _tell(name: str) -> None:
 
 
 class _OnImport(importlib.abc.MetaPathFinder):
-    """Finds a module as everybody else would, and tells it as soon as it is there. Acts once."""
+    """An import hook that calls `tell` once, as soon as the module is imported."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -47,7 +47,7 @@ class _OnImport(importlib.abc.MetaPathFinder):
 
 
 def when_imported(tell: Callable[[], object], name: str = _COMPILER) -> None:
-    """Calls tell() as soon as the module is there: now, if it is."""
+    """Calls tell() as soon as the module is imported, at once if it is already."""
     if name not in _waiting and name not in sys.modules:
         sys.meta_path.insert(0, _OnImport(name))
     _waiting.setdefault(name, []).append(tell)
@@ -56,7 +56,7 @@ def when_imported(tell: Callable[[], object], name: str = _COMPILER) -> None:
 
 
 def break_graph(function: _Function) -> _Function:
-    """A decorator: torch.compile leaves the call, and all that it calls, as it is."""
+    """Decorates a function that torch.compile must not compile, nor anything that it calls."""
     called: list[Callable[..., Any]] = [function]
 
     def leave() -> None:

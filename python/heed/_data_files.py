@@ -1,4 +1,4 @@
-"""Frames and arrays as files that the program `heed` reads, with every number to its last bit."""
+"""Writes frames and arrays as files for the program `heed`, with exact numbers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def library_of(data: Any) -> str:
 
 
 def with_index(data: Any, names: Iterable[Any]) -> Any:
-    """A frame of pandas with its index as columns where they are asked for by name; all else as it is."""
+    """A pandas frame with its index as columns if `names` ask for them; other data unchanged."""
     if not hasattr(data, "reset_index"):
         return data
     asked = {name for name in names if name is not None and name not in data.columns}
@@ -152,10 +152,10 @@ def _array_files(data: Any, target: Any, options: dict[str, Any], folder: pathli
 
 
 def files_of(data: Any, target: Any, options: dict[str, Any], folder: pathlib.Path) -> tuple[str, list[pathlib.Path]]:
-    """What the program is to read, and the files that were written into the folder for it. options gain what tells of them.
+    """The program's input, and the files written into the folder for it; adds the options that name them.
 
     data    a path; a frame, a mapping of columns; an array
-    target  the name of a column; beside an array, and a path of one, labels or their path
+    target  the name of a column; for an array or its path, labels or their path
     """
     if isinstance(data, (str, os.PathLike)):
         path = os.fsdecode(data)

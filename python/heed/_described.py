@@ -1,4 +1,4 @@
-"""What help() and inspect show: the fields of named tuples, and arguments that a table of options names."""
+"""Texts for help() and inspect: fields of named tuples, and keyword arguments of a TypedDict."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 def describe(fields: type, **texts: str) -> None:
-    """Says what the fields of a named tuple are where help() looks."""
+    """Sets the documentation of a named tuple's fields."""
     for name, text in texts.items():
         getattr(fields, name).__doc__ = text
 
 
 def takes(options: Any, **defaults: Any) -> Callable[[_Function], _Function]:
-    """A decorator: the keys of a TypedDict, with None or these as defaults, stand in the signature in the place of **options."""
+    """Decorates a function whose signature shows the keys of a TypedDict, with None or these defaults, instead of **options."""
 
     def shown(function: _Function) -> _Function:
         signature = inspect.signature(function)

@@ -1,4 +1,4 @@
-"""Files from outside."""
+"""Opens files that users name."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import BinaryIO
 
 
 def open_regular(path: str) -> BinaryIO:
-    """A regular file, open for reading. RuntimeError for what cannot be opened or is none."""
+    """A regular file, open for reading. RuntimeError if it cannot be opened or is not regular."""
     try:
         # Without O_NONBLOCK a FIFO would be waited for before it can be refused.
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)

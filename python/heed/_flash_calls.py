@@ -13,7 +13,7 @@ from .positions import Alibi
 
 
 class Settings(NamedTuple):
-    """What the functions have in common, under flash-attn's names."""
+    """The functions' common arguments, under flash-attn's names."""
 
     dropout_p: float = 0.0
     softmax_scale: float | None = None
@@ -29,7 +29,7 @@ class Settings(NamedTuple):
 
     @property
     def placed(self) -> bool:
-        """Whether it matters where queries stand, and causality does not say so."""
+        """Whether a window or slopes need positions that causality does not give."""
         return not self.causal and (tuple(self.window_size) != (-1, -1) or self.alibi_slopes is not None)
 
     def of_row(self, row: int) -> Settings:
@@ -37,7 +37,7 @@ class Settings(NamedTuple):
         return self if self.alibi_slopes is None or not self.by_row else self._replace(alibi_slopes=self.alibi_slopes[row])
 
     def check(self, batch: int, heads: int) -> None:
-        """TypeError and ValueError for slopes of another shape and for what is no window."""
+        """TypeError and ValueError for slopes of another shape and for a wrong window."""
         if not isinstance(self.window_size, (tuple, list)) or len(self.window_size) != 2:
             raise TypeError(f"window_size: expected (left, right), got {self.window_size!r}")
         slopes = self.alibi_slopes
@@ -45,7 +45,7 @@ class Settings(NamedTuple):
             raise ValueError(f"alibi_slopes: expected shape [{heads}] or [{batch}, {heads}], got {list(slopes.shape)}")
 
     def options(self) -> dict[str, Any]:
-        """As arguments of heed.attention."""
+        """The settings as arguments of heed.attention."""
         scheme = None
         if self.alibi_slopes is not None:
             scheme = Alibi(self.alibi_slopes.shape[0])
@@ -61,8 +61,8 @@ class Settings(NamedTuple):
 def dense(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, settings: Settings, probabilities: bool, **more: Any
 ) -> tuple[torch.Tensor, ...]:
-    """Output [B, Nq, H, D], lse [B, H, Nq] and, asked for, S_dmask [B, H, Nq, Nk]. `more` are options of heed.attention; tensors
-    among them have a row for each of the batch."""
+    """Output [B, Nq, H, D], lse [B, H, Nq] and, on request, S_dmask [B, H, Nq, Nk]. `more` are options of heed.attention; tensors
+    among them have a row for each batch row."""
     for name, tensor in (("q", q), ("k", k), ("v", v)):
         if not isinstance(tensor, torch.Tensor):
             raise TypeError(f"{name}: expected a tensor, got {type(tensor).__name__}")
@@ -101,7 +101,7 @@ def dense(
 
 
 def checked_pages(pool: torch.Tensor, table: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
-    """A block table [B, pages], 0 behind the pages that so many tokens need. ValueError where one of these is not in the pool."""
+    """A block table [B, pages], 0 after the pages that so many tokens need. ValueError for pages that are not in the pool."""
     page, table = pool.shape[1], integers("block_table", table)
     if table.dim() != 2 or table.shape[0] != lengths.shape[0] or bool((lengths > table.shape[1] * page).any()):
         most = int(lengths.max()) if lengths.numel() > 0 else 0
@@ -113,8 +113,8 @@ def checked_pages(pool: torch.Tensor, table: torch.Tensor, lengths: torch.Tensor
 
 
 def of_pages(pool: torch.Tensor, table: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
-    """Tokens end to end [sum of lengths, H, D] of sequences whose pages lie in a pool [pages, page, H, D]: the p-th of sequence b is
-    page table[b, p]."""
+    """Packed tokens [sum of lengths, H, D] of sequences with pages in a pool [pages, page, H, D]; page p of sequence b is
+    table[b, p]."""
     page, table = pool.shape[1], checked_pages(pool, table, lengths)
     row = torch.repeat_interleave(torch.arange(lengths.shape[0]), lengths)
     step = torch.arange(row.shape[0]) - torch.repeat_interleave(lengths.cumsum(0) - lengths, lengths)
@@ -138,8 +138,8 @@ def varlen(
     block_table: torch.Tensor | None = None,
     used: torch.Tensor | None = None,
 ) -> tuple[torch.Tensor, ...]:
-    """Output [Tq, H, D], lse [H, Tq] and, asked for, S_dmask [B, H, longest Nq, longest Nk], 0 behind the lengths. used: integers [B],
-    how many of a sequence's keys there are."""
+    """Output [Tq, H, D], lse [H, Tq] and, on request, S_dmask [B, H, longest Nq, longest Nk], 0 beyond the lengths. used: integers
+    [B], number of keys of each sequence."""
     of_queries = integers("cu_seqlens_q", cu_seqlens_q)
     used = None if used is None else integers("seqused_k", used)
     if cu_seqlens_k is None:

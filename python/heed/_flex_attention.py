@@ -21,7 +21,7 @@ _scores, _masks = Known(score), Known(mask)
 
 
 def _states(block_mask: Any) -> torch.Tensor:
-    """[B, H, query blocks, key blocks]: 0 for blocks that are hidden, 1 for those that mask_mod decides, 2 for those seen."""
+    """[B, H, query blocks, key blocks]: 0 for hidden blocks, 1 for blocks that mask_mod decides, 2 for seen blocks."""
     counts, indices = block_mask.kv_num_blocks, block_mask.kv_indices
     states = torch.zeros(indices.shape, dtype=torch.int64, device=indices.device)
     listed = torch.arange(indices.shape[-1], device=indices.device)
@@ -38,7 +38,7 @@ def _states(block_mask: Any) -> torch.Tensor:
 
 
 def _mask_of(block_mask: Any) -> MaskProgram:
-    """The block mask as a program: its blocks, and its mask_mod where they leave it the choice."""
+    """The block mask as a program: its blocks, and its mask_mod in blocks that it decides."""
     states, mask_mod = _states(block_mask), block_mask.mask_mod
     rows, heads = (int(extent > 1) for extent in states.shape[:2])
     queries, keys = block_mask.BLOCK_SIZE
@@ -89,17 +89,17 @@ def flex_attention(
     """torch.nn.attention.flex_attention.flex_attention's signature and meaning, on the CPU and with gradients, without a compiler.
 
     query [B, Hq, L, E], key [B or 1, Hkv, S, E], value [B or 1, Hkv, S, Ev]. score_mod(score, batch, head, q_idx, kv_idx): heed
-    traces it once and keeps the program while the function uses the same, tensors apart. If it uses things that could change
-    unseen, as attributes of objects, classes and modules, heed traces it at every call, which takes some ten milliseconds. Or
-    give what heed.score prepared. block_mask: what PyTorch's create_block_mask made (heed uses its blocks and its mask_mod), or
-    what heed.mask prepared, which needs no blocks. Gradients flow into query, key, value and the floating tensors that
-    score_mod captures; a second derivative raises. Code that torch.compile compiles may call it; with fullgraph=True give
-    prepared functions.
+    traces it once and keeps the program while the function captures the same values, tensors apart. If it reads attributes of
+    objects, classes or modules, which can change unseen, heed traces it at every call, which takes some ten milliseconds. Or
+    give a program of heed.score. block_mask: the result of PyTorch's create_block_mask (heed uses its blocks and its mask_mod),
+    or of heed.mask, which needs no blocks. Gradients flow into query, key, value and the floating tensors that score_mod
+    captures; a second derivative raises. Code that torch.compile compiles may call it; with fullgraph=True give prepared
+    functions.
 
-    Returns the output [B, Hq, L, Ev]; with return_lse=True also the log-sum-exp; with return_aux an object with the fields `lse`
-    and `max_scores` that were asked for, which PyTorch calls AuxOutput. Queries that see no key give 0. kernel_options has no
-    effect: it is about kernels of other devices. Tensors elsewhere than on the CPU, nested ones and those of a class with a
-    __torch_function__ or __torch_dispatch__ of its own go to PyTorch.
+    Returns the output [B, Hq, L, Ev]; with return_lse=True also the log-sum-exp; with return_aux an object with the requested
+    fields `lse` and `max_scores`, PyTorch's AuxOutput. Queries that see no key give 0. kernel_options, for kernels of other
+    devices, has no effect. PyTorch computes with tensors elsewhere than on the CPU, nested ones and those of a class with its own
+    __torch_function__ or __torch_dispatch__.
 
     NotImplementedError, by name, for operations in score_mod or mask_mod that programs do not have. ValueError for shapes.
     """

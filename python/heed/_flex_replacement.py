@@ -1,4 +1,4 @@
-"""PyTorch's flex_attention, replaced by heed's: inside a context, or in the whole program."""
+"""Replaces PyTorch's flex_attention by heed's, inside a context or in the whole program."""
 
 from __future__ import annotations
 
@@ -33,8 +33,7 @@ def _stub(  # type: ignore[no-untyped-def]
 
 
 class CodeReplacement:
-    """The code of a function of PyTorch's, which is exchanged: callers have the function under whatever name they imported it, and
-    torch.compile notices another code and compiles anew."""
+    """Exchanges the code of a PyTorch function, which reaches callers under any name; torch.compile notices and compiles anew."""
 
     def __init__(self, module: types.ModuleType, name: str, stub: Callable[..., Any]) -> None:
         self.users, self.everywhere = 0, False
@@ -42,7 +41,7 @@ class CodeReplacement:
         self._module, self._name, self._stub, self._found = module, name, stub, None  # type: Any, str, Any, Any
 
     def add_user(self) -> None:
-        """The first one exchanges the code. RuntimeError where the function is no longer PyTorch's."""
+        """Counts a user; the first exchanges the code. RuntimeError where the function is no longer PyTorch's."""
         if self.users == 0:
             found = inspect.unwrap(getattr(self._module, self._name))
             if not isinstance(found, types.FunctionType) or found.__closure__:
@@ -54,13 +53,13 @@ class CodeReplacement:
         self.users += 1
 
     def remove_user(self) -> None:
-        """The last one puts the code back, unless somebody else has exchanged it meanwhile."""
+        """Uncounts a user; the last puts the code back, unless other code has exchanged it meanwhile."""
         self.users -= 1
         if self.users == 0 and self._found.__code__ is self._stub.__code__:
             self._found.__code__ = self.native.__code__
 
     def set_everywhere(self, everywhere: bool) -> None:
-        """Whether all threads get heed's."""
+        """Sets whether all threads get heed's function."""
         if everywhere and not self.everywhere:
             self.add_user()
         if self.everywhere and not everywhere:
@@ -72,7 +71,7 @@ _replacement = CodeReplacement(_module, "flex_attention", _stub)
 
 
 def call(query: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
-    """What PyTorch's function does with the stub's code. What is compiled for other devices stays so."""
+    """The body of PyTorch's function with the stub's code. Compiled code for other devices stays compiled."""
     return (_on_cpu if query.device.type == "cpu" else _replacement.native)(query, *args, **kwargs)
 
 
@@ -82,7 +81,7 @@ def _on_cpu(query: Any, key: Any, value: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 def set_everywhere(everywhere: bool) -> None:
-    """Whether all threads get heed's; those in contexts do anyway."""
+    """Sets whether all threads get heed's function; those in contexts always do."""
     with _lock:
         _replacement.set_everywhere(everywhere)
 

@@ -1,7 +1,6 @@
-"""Arrays of other libraries as operands: NumPy's, JAX's and whatever else speaks DLPack on the CPU.
+"""Takes arrays of other libraries as operands: NumPy's, JAX's and all others with DLPack on the CPU.
 
-Operands are read where they lie and the results are handed over without a copy, in the library that the operands came from. No
-gradient flows: to torch such arrays are numbers alone.
+It reads operands in place and returns results without a copy, in the operands' library. No gradient flows through such arrays.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ class DLPackArray(Protocol):
         """A capsule of its memory."""
 
     def __dlpack_device__(self) -> Any:
-        """Where that is."""
+        """The device of its memory."""
 
 
 Array = torch.Tensor | DLPackArray
@@ -136,7 +135,7 @@ def _described(value: object) -> str:
 
 
 def _library_of(value: object) -> _Library | None:
-    """None for what is no array that can be taken and given."""
+    """The library of an array; None for other values."""
     numpy = sys.modules.get("numpy")
     if isinstance(value, torch.Tensor) or _is_tracer(value):
         return None
@@ -168,8 +167,8 @@ def is_foreign(value: object) -> bool:
 
 
 def tensor_of(name: str, value: object) -> torch.Tensor:
-    """The same numbers as a tensor, in the same memory where torch can read it. TypeError for what is no array, ValueError for
-    arrays of other devices, byte orders and things than numbers."""
+    """The same numbers as a tensor, in the same memory where torch can read it. TypeError for values that are no arrays,
+    ValueError for arrays of other devices, byte orders and types."""
     if isinstance(value, torch.Tensor):
         return value
     library = _library_of(value)
@@ -185,9 +184,9 @@ def _option_of(name: str, value: Any) -> Any:
 
 
 def through(function: Callable[..., Any], arguments: Mapping[str, Any]) -> Any:
-    """function(**arguments) where query, and the key and value beside it, are arrays of one library; what it returns is too.
+    """function(**arguments) with query, key and value as arrays of one library; returns arrays of it.
 
-    Nothing is recorded for gradients, and autocast does not act: both are for tensors.
+    It records no gradients and ignores autocast: both are for tensors.
     """
     query = arguments["query"]
     library = _library_of(query)

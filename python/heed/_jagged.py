@@ -1,4 +1,4 @@
-"""scaled_dot_product_attention of jagged NestedTensors, which are tokens end to end, without padding them."""
+"""scaled_dot_product_attention of jagged NestedTensors, without padding them."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from . import _program
 
 @functools.cache
 def options_of(command: str) -> frozenset[str]:
-    """The names of its options, without the dashes: those that its own help lists."""
+    """The names of the options in the command's help, without dashes."""
     words = [str(_program.path()), command, "--help"]
     told = subprocess.run(words, capture_output=True, text=True, check=True, env=_program.environment()).stdout
     return frozenset(re.findall(r"^  (?:-\w,)?--([\w-]+)", told, re.MULTILINE))
@@ -38,7 +38,7 @@ def require_options(command: str, keywords: Iterable[str], reserved: Iterable[st
 
 
 def words_of(options: Mapping[str, Any]) -> list[str]:
-    """Options of a command line: True is a flag alone, None and False are left out, a list or tuple is values with commas."""
+    """Words of a command line: True gives a flag alone, None and False nothing, a list or tuple values with commas."""
     words = []
     for keyword, value in options.items():
         if value is True:
@@ -60,10 +60,10 @@ def _follow(process: subprocess.Popen[str], told: list[str], show: bool) -> None
 
 
 def run(words: Iterable[str], show: bool) -> None:
-    """Runs it to its end. show: what it says meanwhile goes to sys.stderr, line by line.
+    """Runs the program to its end. show: prints its messages to sys.stderr, line by line.
 
-    ValueError with the program's message for options that it refuses, RuntimeError for all else that fails. KeyboardInterrupt,
-    and whatever else ends this function, interrupts the program and waits until it has ended; the second time it is killed.
+    ValueError with the program's message for options that it refuses, RuntimeError for other failures. KeyboardInterrupt, or any
+    other exception here, interrupts the program and waits for its end; a second one kills it.
     """
     told: list[str] = []
     # In a session of its own a Ctrl-C of the terminal does not reach it beside this function's signal: a second one kills it.

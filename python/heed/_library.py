@@ -1,7 +1,6 @@
 """Finds and loads libheed_nn, which registers torch.ops.heed.*.
 
-The library holds C++ of the torch it was built with, and of no other series: what another one would do with it is for the
-loader to refuse or not, so it is refused here, in a sentence that says what to do.
+The library fits only the minor version of torch that it was built with. This module refuses others and says what to do.
 """
 
 import pathlib
@@ -12,7 +11,7 @@ from ._shared_libraries import FOR_TORCH, build_again, built_with_another, candi
 
 
 def load() -> pathlib.Path:
-    """The library's path, once it is loaded; ImportError, which says what to do, where that cannot be."""
+    """Loads the library and returns its path. ImportError says what to do where that is not possible."""
     path = find(FOR_TORCH)
     if path is None:
         tried = ", ".join(map(str, candidates(FOR_TORCH)))

@@ -16,7 +16,7 @@ _FORWARD, _BACKWARD = torch.ops.heed.linear_mixer_forward.default, torch.ops.hee
 
 
 def _by_row(given: dict[str, Any], dims: dict[str, Any], numbers: dict[str, Any]) -> bool:
-    """Whether each row of the batch is computed as it would be alone, wherever it lies."""
+    """Whether each batch row gives the same result alone."""
 
     def shape(name: str) -> list[int]:
         return [size for d, size in enumerate(given[name].shape) if d != dims[name]]
@@ -39,7 +39,7 @@ def _shared(name: str, tensor: torch.Tensor, heads: int) -> torch.Tensor:
 
 
 def _mixed(given: dict[str, Any]) -> Any:
-    """What both functions compute of their arguments."""
+    """The result of both functions from their arguments."""
     operands = {name: given[name] for name in ("query", "key", "value")}
     numbers = {name: given.get(name) for name in ("decay", "beta", "initial_state")}
     for name, tensor in operands.items():
@@ -112,29 +112,29 @@ def linear_attention(
     lengths: Array | None = None,
     offsets: Array | None = None,
 ) -> Any:
-    """Causal attention without a softmax, whose weights decay with the distance: time and memory are linear in the length.
+    """Causal attention without a softmax, whose weights decay with the distance, in time and memory linear in the length.
 
         S[t] = exp(decay[t]) S[t-1] + key[t] value[t]^T        output[t] = S[t]^T query[t]
 
     query, key [B, H, N, D], value [B, H, N, Dv]: float32, float64, bfloat16 or float16 on the CPU, any strides; 16-bit inputs
-    are computed in float32 and rounded once. Fewer heads in one of the three, a divisor of the others', are shared by
-    neighbours. Queries are not scaled. Differentiable once in all three, in decay and in initial_state.
+    are computed in float32 and rounded once. One of the three may have fewer heads, a divisor of the others'; neighbouring heads
+    share them. It does not scale queries. Differentiable once in all three, in decay and in initial_state.
 
     decay             log decays, at most 0 (-inf forgets): [B, H, N], or [H], one for all steps of a head; None: 0
-    initial_state     [B, H, D, Dv], finite; None: 0. Where normalised [B, H, D, Dv + 1]: the last column sums keys
-    return_state      whether the state after the last step is returned too: the initial state of what follows
-    normalise         divides output[t] by the sum of its weights exp(..) query[t].key[s]; 0 where that is 0
-    lengths           integers [B], within 0..N: steps at and beyond the length are not read, and their outputs are 0
-    offsets           integers [B + 1], cumulative lengths of sequences that lie end to end in tensors [1, H, T, D]; states are
+    initial_state     [B, H, D, Dv], finite; None: 0. With normalise [B, H, D, Dv + 1]: the last column sums keys
+    return_state      also return the state after the last step, the initial state for the next steps
+    normalise         divide output[t] by the sum of its weights exp(..) query[t].key[s]; 0 where the sum is 0
+    lengths           integers [B], within 0..N: a call does not read steps at and beyond the length, and their outputs are 0
+    offsets           integers [B + 1], cumulative lengths of sequences packed in tensors [1, H, T, D]; states are
                       [B, H, D, Dv], one a sequence. Not together with lengths
 
     Returns the output [B, H, N, Dv] in the type of query, or (output, state). Neither shares memory with an argument. Decays and
-    states have the type of query; beside 16-bit queries states are float32, and decays may be.
+    states have the type of query; for 16-bit queries states are float32, and decays may be.
 
-    Arrays on the CPU that are no tensors do as well, as for heed.attention; nothing is recorded for gradients then.
+    Arrays of other libraries on the CPU work too, as in heed.attention, without gradients.
 
-    TypeError for what is no tensor, ValueError for shapes, types, devices, lengths, decays above 0 and states that are not
-    finite, before anything is computed. A second derivative and forward mode raise RuntimeError.
+    TypeError for arguments that are no tensors, ValueError for shapes, types, devices, lengths, decays above 0 and states that
+    are not finite, before it computes anything. A second derivative and forward mode raise RuntimeError.
 
     Katharopoulos et al. 2020, Transformers are RNNs, 3.2 to 3.4; Sun et al. 2023, Retentive Network, 2.1; Dao and Gu 2024,
     Transformers are SSMs, 6.
@@ -188,13 +188,13 @@ def gated_delta_rule(
     lengths: Array | None = None,
     offsets: Array | None = None,
 ) -> Any:
-    """Linear attention whose state corrects what it holds for a key, instead of adding to it.
+    """Linear attention whose state corrects its value for a key instead of adding to it.
 
         R[t] = exp(decay[t]) S[t-1]        S[t] = R[t] + beta[t] key[t] (value[t] - R[t]^T key[t])^T        output[t] = S[t]^T query[t]
 
-    beta [B, H, N]: finite, and of the type of query or float32 beside 16-bit ones; differentiable. With keys of length 1 and
-    beta 1 the state's value for a key is replaced, with beta 0 it is left. Neither queries nor keys are scaled: normalise keys
-    before, else the state may grow without bound. All else, errors included, is as for heed.linear_attention.
+    beta [B, H, N]: finite, of the type of query, or float32 for 16-bit queries; differentiable. With keys of length 1, beta 1
+    replaces the state's value for a key, and beta 0 keeps it. Normalise keys before the call, else the state may grow without
+    bound. Other arguments and errors are those of heed.linear_attention.
 
     Yang et al. 2024, Parallelizing Linear Transformers with the Delta Rule, 3.2; Yang, Kautz and Hatamizadeh 2025, Gated Delta
     Networks, 3.3.

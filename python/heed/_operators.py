@@ -1,5 +1,5 @@
-"""The operators of attention: calls of them, and what torch.func.vmap and FlopCounterMode make of them. Their derivatives are
-attached in C++, where every caller meets them."""
+"""Calls of the operators of attention, and their rules for torch.func.vmap and FlopCounterMode. C++ attaches their
+derivatives."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _names(operator: torch._ops.OpOverload) -> list[str]:
 
 
 def _by_row(given: dict[str, Any], dims: dict[str, Any], numbers: dict[str, Any]) -> bool:
-    """Whether each row of the batch is computed as it would be alone, wherever it lies."""
+    """Whether each batch row gives the same result alone."""
     present = {name for name, tensor in given.items() if tensor is not None}
     return present <= _OF_A_ROW and not any(map(numbers.get, ("score_program", "mask_program", "statistics")))
 

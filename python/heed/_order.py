@@ -13,19 +13,19 @@ _CAUSAL = {None: "none", False: "none", True: "bottom_right", "bottom_right": "b
 
 
 def causal_name(causal: Any, query_positions: object) -> str:
-    """What the engine calls it: none, bottom_right or top_left. ValueError for others, and for a name beside positions."""
+    """The engine's name: none, bottom_right or top_left. ValueError for other values, and for a name with query_positions."""
     if not (causal is None or isinstance(causal, (bool, str))) or causal not in _CAUSAL:
         raise ValueError(f"causal: expected None, False, True, 'bottom_right' or 'top_left', got {causal!r}")
     if isinstance(causal, str) and query_positions is not None:
         raise ValueError(
-            f"causal: {causal!r} says where the queries stand, and so does query_positions; with query_positions, "
-            "causal=True lets a query look at the keys up to its own position"
+            f"causal: {causal!r} cannot be combined with query_positions, which already give the queries' positions; with them, "
+            "causal=True lets a query see the keys up to its own position"
         )
     return _CAUSAL[causal]
 
 
 def window_sides(window: Any) -> tuple[int, int]:
-    """(left, right). ValueError for what is no pair."""
+    """(left, right). ValueError unless window is a pair."""
     try:
         left, right = window
     except (TypeError, ValueError):

@@ -1,4 +1,4 @@
-"""Where the tokens of a call stand."""
+"""Positions of a call's tokens."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Positions = int | torch.Tensor
 
 
 def add_positions(options: dict[str, Any], side: str, places: object) -> None:
-    """The position of the first token, or a list."""
+    """Adds the position of the first token, or a list."""
     name = f"{side}_positions"
     if isinstance(places, torch.SymInt) or (isinstance(places, int) and not isinstance(places, bool)):
         options[f"{side}_offset"] = places
@@ -30,7 +30,7 @@ def add_positions(options: dict[str, Any], side: str, places: object) -> None:
 
 
 class Places(NamedTuple):
-    """Where queries and keys stand: an offset or a list for each side."""
+    """Positions of queries and keys: an offset or a list for each."""
 
     query_offset: int | None
     query_list: torch.Tensor | None

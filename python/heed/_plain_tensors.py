@@ -1,4 +1,4 @@
-"""Which tensors are their memory, and which have a class that decides what functions do with them."""
+"""Tells plain tensors from those whose class decides what functions do with them."""
 
 from __future__ import annotations
 

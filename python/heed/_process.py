@@ -1,4 +1,4 @@
-"""What this process computes with."""
+"""Threads, memory and versions of this process."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ VERSION: str = torch.ops.heed.version()
 
 
 def set_num_threads(n: int) -> None:
-    """How many threads attention may use, at least 1; heed computes on PyTorch's own, so this is torch.set_num_threads.
+    """Lets attention use n threads, at least 1. heed computes on PyTorch's threads, so this is torch.set_num_threads.
 
     Results have the same bits for any number.
     """
@@ -20,16 +20,16 @@ def set_num_threads(n: int) -> None:
 
 
 def release_workspace() -> None:
-    """Frees the scratch memory that the calling thread keeps between calls: that of its largest call, for all workers.
+    """Frees the scratch memory that the calling thread keeps between calls, for all workers.
 
-    The next call takes what it needs. Each thread keeps its own, which ends with it.
+    The next call allocates it anew. Each thread keeps its own until it ends.
     """
     torch.ops.heed.release_workspace()
 
 
 def info() -> dict[str, Any]:
-    """What is installed and what it computes on: `version` of heed, `library` (its file), `targets` (instruction sets of this
-    CPU that kernels exist for, best first), `threads` and the version of `torch`."""
+    """`version` of heed, `library` (its file), `targets` (instruction sets of this CPU that kernels exist for, best first),
+    `threads` and the version of `torch`."""
     return {
         "version": VERSION,
         "library": str(_library.PATH),

@@ -1,4 +1,4 @@
-"""The laboratory's program `heed`: where it is, and how it finds the torch of this Python. Imports neither heed nor torch."""
+"""Finds the program `heed`, and the torch of this Python for it. Imports neither heed nor torch."""
 
 import importlib.metadata
 import importlib.util
@@ -14,7 +14,7 @@ _PACKAGE = pathlib.Path(__file__).resolve().parent
 def path() -> pathlib.Path:
     """The program's path: heed/bin/heed of the installed package, else build/bin/heed of the source tree.
 
-    Raises FileNotFoundError, which says how to install the program, where neither is there.
+    Raises FileNotFoundError, which says how to install the program, if neither exists.
     """
     places = [_PACKAGE / "bin" / "heed", _PACKAGE.parent.parent / "build" / "bin" / "heed"]
     found = next((place for place in places if place.is_file()), None)
@@ -24,9 +24,9 @@ def path() -> pathlib.Path:
 
 
 def environment() -> dict[str, str]:
-    """The variables to run the program with: those of this process, in which it finds LibTorch, and gnuplot where pip installed one.
+    """The environment for the program: that of this process, with paths to LibTorch and to a gnuplot that pip installed.
 
-    Raises ImportError, which says what to do, where this Python has no torch or another than heed was built with.
+    Raises ImportError, which says what to do, if this Python has no torch or another than heed was built with.
     """
     spec = importlib.util.find_spec("torch")
     if spec is None or not spec.submodule_search_locations:
@@ -44,7 +44,7 @@ def environment() -> dict[str, str]:
 
 
 def run(arguments: list[str]) -> int:
-    """Goes on as the program with these arguments; returns 1, with a line on stderr, only where it cannot."""
+    """Replaces this process by the program with these arguments; returns 1, with a line on stderr, only if it cannot."""
     try:
         program = path()
         os.execve(program, ["heed", *arguments], environment())

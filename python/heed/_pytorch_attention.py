@@ -24,8 +24,8 @@ _NAMES = ("key", "value", "query_lengths", "key_lengths", "prefix_lengths", "que
 
 def _refuse(name: str, device: torch.device) -> None:
     raise ValueError(
-        f"{name}: heed computes this on the CPU alone; tensors on {device} go to PyTorch's scaled_dot_product_attention, which has "
-        "nothing for it"
+        f"{name}: heed computes this on the CPU alone; tensors on {device} go to PyTorch's scaled_dot_product_attention, which "
+        "does not have it"
     )
 
 

@@ -1,4 +1,4 @@
-"""PyTorch's functions, replaced by heed's: inside a context, or in the whole program."""
+"""Replaces PyTorch's functions by heed's, inside a context or in the whole program."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ _lock = threading.Lock()
 
 
 class _Replacement:
-    """Stands for scaled_dot_product_attention in torch.nn.functional, where PyTorch's own layers look it up.
+    """Replaces scaled_dot_product_attention in torch.nn.functional, where PyTorch's own layers look it up.
 
-    While it is `everywhere`, all get heed's; else those inside of a context, and the others what it found there. So does everybody
-    once its last user has gone, for whoever kept a reference to it. It equals what it found: classes of tensors keep tables of the
-    functions that they know.
+    While it is `everywhere`, all callers get heed's function; otherwise those inside of a context do, and others get the function
+    found there, as do all callers with a kept reference after the last user. It equals the function found, since tensor classes
+    keep tables of functions that they know.
     """
 
     def __init__(self, found: Callable[..., torch.Tensor]) -> None:
@@ -50,11 +50,11 @@ class _Replacement:
         return (self.replaced if self.is_on() else self.found)(*args, **kwargs)
 
     def is_on(self) -> bool:
-        """Whether calls from here are heed's."""
+        """Whether calls from the current context go to heed."""
         return self.everywhere or _scope.is_inside()
 
     def replaced(self, *args: Any, **kwargs: Any) -> torch.Tensor:
-        """A call inside. Modes and classes of tensors are asked first, and what is not for heed goes where it went."""
+        """A call inside a context. Modes and tensor classes see it first; calls that heed does not take go on to PyTorch's."""
         given = (*args, *kwargs.values())
         # Who allows PyTorch no flash attention (sdpa_kernel) wants its plain formula, which has second derivatives, or another kernel,
         # which PyTorch refuses on the CPU.
@@ -69,13 +69,13 @@ class _Replacement:
 
 
 def _standing() -> _Replacement | None:
-    """The one in torch.nn.functional, unless nobody uses it any more."""
+    """The replacement in torch.nn.functional, or None if it has no user."""
     current = F.scaled_dot_product_attention
     return current if isinstance(current, _Replacement) and current.users > 0 else None
 
 
 def _install() -> _Replacement:
-    """The standing replacement, or a new one, with one user more."""
+    """The replacement in place, or a new one, with one more user."""
     current = _standing()
     if current is None:
         # PyTorch collects once which of its functions modes may take over, by their names in its modules: before this one has
@@ -105,7 +105,7 @@ def _take_fast_path_off() -> None:
 
 
 def _put_fast_path_back() -> None:
-    """Unless somebody has set it meanwhile."""
+    """Switches the fast path on again, unless other code has set it meanwhile."""
     global _found_fast_path
     if _found_fast_path and not torch.backends.mha.get_fastpath_enabled():
         torch.backends.mha.set_fastpath_enabled(True)
@@ -113,8 +113,8 @@ def _put_fast_path_back() -> None:
 
 
 def enable() -> None:
-    """From here on, PyTorch's scaled_dot_product_attention, flex_attention, varlen_attn and varlen_attn_out are heed's for CPU tensors,
-    on all threads.
+    """From here on, heed computes PyTorch's scaled_dot_product_attention, flex_attention, varlen_attn and varlen_attn_out for CPU
+    tensors, on all threads.
 
     heed's scaled_dot_product_attention takes the place of PyTorch's in torch.nn.functional, where PyTorch's own layers and
     other libraries look it up at each call, also when they are compiled. Tensors that are neither plain CPU tensors nor jagged
@@ -155,7 +155,7 @@ def _leave(replacement: _Replacement) -> None:
 
 
 class _Watch(TorchFunctionMode):
-    """Sees calls of PyTorch's function by those who keep it under a name of their own."""
+    """Sees calls of PyTorch's function from code that keeps it under its own name."""
 
     def __init__(self, replacement: _Replacement | None = None) -> None:
         super().__init__()
@@ -174,7 +174,7 @@ class _Watch(TorchFunctionMode):
 
 
 def _take_off_what_is_over() -> None:
-    """Takes watches off this thread's stack of modes whose contexts have been left, whatever stands above them."""
+    """Removes watches of contexts that have ended from this thread's stack of modes, at any depth."""
     modes = _get_current_function_mode_stack()
     if any(isinstance(mode, _Watch) and mode._over for mode in modes):
         for _ in modes:

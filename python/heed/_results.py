@@ -49,7 +49,8 @@ describe(
 class WeightsOf(NamedTuple):
     """Which weights to return: of these heads and queries only, [B, len(heads), len(rows), Nk].
 
-    heed.attention(..., return_weights=heed.WeightsOf(heads=torch.tensor([0]))) keeps memory linear in the length.
+    heed.attention(..., return_weights=heed.WeightsOf(heads=torch.tensor([0]), rows=torch.tensor([7]))) needs memory linear in
+    the length.
     """
 
     heads: torch.Tensor | None = None

@@ -61,7 +61,7 @@ def scaling_options(
     needed, names = _NEEDED[rope_type], {**_NEEDED[rope_type], **_OPTIONAL.get(rope_type, {})}
     unknown, missing = sorted(given.keys() - names.keys()), sorted(needed.keys() - given.keys())
     if unknown:
-        raise ValueError(f"scaling: {rope_type} knows {', '.join(sorted(names)) or 'no options'}; got {', '.join(unknown)}")
+        raise ValueError(f"scaling: {rope_type} takes {', '.join(sorted(names)) or 'no options'}; got {', '.join(unknown)}")
     if missing:
         raise ValueError(f"scaling: {rope_type} needs {', '.join(missing)}")
     return {"rope_type": rope_type, **{names[key]: value for key, value in given.items()}}

@@ -1,4 +1,4 @@
-"""heed.study: the program's study of a frame, an array or a file."""
+"""heed.study: runs `heed study` on a frame, an array or a file."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _RESERVED = ("out", "target", "json", "help", "dry-run")  # of the program's opt
 
 
 class Report(str):
-    """The page of a study: its path, which a notebook shows as the page itself."""
+    """The path of a study's page; a notebook shows the page itself."""
 
     def _repr_html_(self) -> str:
         page = html.escape(pathlib.Path(self).read_text(encoding="utf-8"))
@@ -26,22 +26,22 @@ class Report(str):
 
 
 class StudyResult:
-    """What heed.study found; printed, it is its answer."""
+    """The result of heed.study; print shows its answer."""
 
     answer: str
-    """The sentences of the page's first screen: whether a model is worth training, and which one to take."""
+    """The first sentences of the page: whether a model is worth training, and which one."""
     conclusion: dict[str, str]
     """The page's answers by its questions: "Which model?", "How far are they apart?"."""
     table: Any
     """A row for each model, the best first, then the simple ones: model, standing, loss (on the test part; of a stopped model on
     the validation part), gap to the best with its 95 % interval from gap_low to gap_high, may_lose, accuracy of classes,
-    parameters, runs; of several objectives first the task. A frame of pandas or polars as the data were one; of other data pandas', without it polars', without both a list of
-    dictionaries."""
+    parameters, runs; with several objectives first the task. A frame of the data's library; for other data of pandas or, without
+    it, polars; without both a list of dictionaries."""
     report: Report
     """The page."""
 
     def __init__(self, folder: str | os.PathLike[str], library: str = "") -> None:
-        """folder: of a study that has ended. library: of its frames, "pandas" or "polars"; empty: what is installed."""
+        """folder: of a finished study. library: of its frames, "pandas" or "polars"; empty: the installed one."""
         self._folder, self._library = pathlib.Path(folder), library
         study = json.loads((self._folder / "study.json").read_text(encoding="utf-8"))
         self.answer = study["answer"]
@@ -54,18 +54,18 @@ class StudyResult:
 
     @functools.cached_property
     def best(self) -> TableModel | TextModel | CountsModel:
-        """The model that the study recommends: heed.open_model of its folder `model`."""
+        """The recommended model: heed.open_model of the folder `model`."""
         return open_model(self._folder / "model")
 
     def predict(self, data: Any, *, lengths: Any = None, times: Any = None, new_categories: str = "refuse") -> Any:
-        """The table of `heed predict` for later data, as a frame: classes with their probabilities, or values from low to high.
+        """The table of `heed predict` for new data, as a frame: classes with their probabilities, or values from low to high.
 
-        The arguments are those of heed.models.TableModel.predict, whose warnings and errors they raise; a frame of pandas may have the time or
-        the sequence as its index. TypeError after the study of a text: best.generate(prompt, characters) goes on with one.
+        Takes the arguments and raises the warnings and errors of heed.models.TableModel.predict; a pandas frame may have the time
+        or the sequence as its index. TypeError after the study of a text: call best.generate(prompt, characters) instead.
         """
         model = self.best
         if not isinstance(model, TableModel):
-            raise TypeError("predict: the study was of a text; best.generate(prompt, characters) goes on with one")
+            raise TypeError("predict: the study was of a text; call best.generate(prompt, characters)")
         data = _data_files.with_index(data, (model.form.sequence, model.form.time))
         columns = model.predict(data, lengths=lengths, times=times, new_categories=new_categories).columns()
         library = _data_files.library_of(data)
@@ -103,21 +103,21 @@ def _rows_of(study: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def study(data: Any, target: Any = None, *, out: str | os.PathLike[str] = "report", **options: Any) -> StudyResult:
-    """Which encoder and which positional encoding suit these sequences, and whether they are worth a model: `heed study`.
+    """Finds the encoder and positional encoding that suit your sequences, and whether any model pays, by `heed study`:
 
         result = heed.study(frame, "label", sequence="walk", time="seconds", budget="quick")
         result.answer, result.table, result.report, result.predict(later)
 
-    data      a frame of pandas or polars, or a mapping of columns: a row a step; an array [rows, steps, features] or [rows,
-              steps], a row a sequence; the path of a CSV file (.gz too), of NPY, of Parquet (which pyarrow reads), or of a text
-    target    the column to predict; beside an array its labels [rows] or [rows, steps]. None: a text's next character, or with
+    data      a frame of pandas or polars, or a mapping of columns, a row a step; an array [rows, steps, features] or [rows,
+              steps], a row a sequence; the path of a CSV file (.gz too), of NPY, of Parquet (needs pyarrow), or of a text
+    target    the column to predict; for an array its labels [rows] or [rows, steps]. None: a text's next character, or with
               goal="forecast" the next values of an array's last feature
-    out       folder of the page, its numbers and the model; a frame or an array is kept there too, as data.csv or X.npy and
-              y.npy, where the page's commands find it
-    options   those that `heed study --help` lists, with _ for -: budget="quick", encoders=["gru", "lstm"], no_header=True
+    out       folder of the page, its numbers and the model; also of a frame or an array, as data.csv or X.npy and y.npy, for
+              the page's commands
+    options   options of `heed study --help`, with _ for -: budget="quick", encoders=["gru", "lstm"], no_header=True
 
-    None, NaN and pandas' NA are missing values, as empty cells are. The program's progress goes to sys.stderr; quiet=True
-    suppresses it. KeyboardInterrupt ends the program; the same call goes on from there.
+    None, NaN, pandas' NA and empty cells are missing values. Progress goes to sys.stderr; quiet=True suppresses it. After
+    KeyboardInterrupt the same call continues the study.
 
     TypeError for data of another kind and for unknown options; ValueError for arguments and options and RuntimeError for data
     that the program refuses, with the program's message; FileNotFoundError where the program is not installed.

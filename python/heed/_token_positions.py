@@ -35,8 +35,8 @@ def integers(name: str, values: Any) -> Any:
 def listed(name: str, positions: torch.Tensor) -> torch.Tensor:
     """Positions of tokens as int64 or float64.
 
-    The type decides, never the values, so that compiled and eager calls agree: float32 holds 1.7e9 only to multiples of 128,
-    and a function that is given such seconds since 1970 can no longer tell that anything was lost.
+    float32 holds 1.7e9 (seconds since 1970) only to multiples of 128, and its values do not show the loss, so the type decides,
+    for compiled and eager calls alike.
     """
     if not positions.is_floating_point():
         return integers(name, positions)

@@ -1,4 +1,4 @@
-"""Weights of other frameworks, into heed's modules and back. Pickled files are never read."""
+"""Loads weights of other frameworks into heed's modules and saves them. It never reads pickled files."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _DEEPEST = 64  # levels of nested dictionaries
 
 
 def _text(argument: str, value: object) -> str:
-    """value as torch.ops takes it."""
+    """value, a str as torch.ops needs it."""
     if not isinstance(value, str):
         raise ValueError(f"{argument}: expected a string, got {type(value).__name__}")
     try:
@@ -29,12 +29,12 @@ def _text(argument: str, value: object) -> str:
 
 
 def _path(path: str) -> str:
-    """Without what torch.compile puts around a module."""
+    """The path without the names that torch.compile adds around a module."""
     return ".".join(part for part in path.split(".") if part != "_orig_mod")
 
 
 def _state(module: torch.nn.Module) -> list[list[Any]]:
-    """Names and tensors of parameters, then of the buffers that a state dict holds; a tied tensor under each of its names."""
+    """Names and tensors of parameters, then of the state dict's buffers; a tied tensor under each of its names."""
     if not isinstance(module, torch.nn.Module):
         raise ValueError(f"module: expected a torch.nn.Module, got {type(module).__name__}")
     parameters = dict(module.named_parameters(remove_duplicate=False))
@@ -57,7 +57,7 @@ def _attention_layers(module: torch.nn.Module) -> list[list[Any]]:
 
 
 def _flattened(tree: Mapping[Any, Any], prefix: str = "", level: int = 0) -> Iterator[tuple[str, Any]]:
-    """Nested dictionaries, as Flax keeps its parameters, with paths joined by slashes."""
+    """A nested dictionary, such as Flax's parameters, as a flat one with paths joined by slashes."""
     if level > _DEEPEST:
         raise ValueError(f"source: dictionaries are nested more than {_DEEPEST} levels deep at '{prefix[:80]}'")
     for name, value in tree.items():
@@ -108,7 +108,7 @@ def load_weights(
 ) -> None:
     """Fills every parameter of the module, and every buffer of its state dict, from another framework's weights.
 
-    module: what torch.compile made of one has its names.
+    module: a compiled module has the names of the original.
     source: the path of a .safetensors file, of the index (.index.json) of several or of an .npz file, or a dictionary of
     tensors or arrays, nested or flat. framework: "torch", "flax", "keras", "paddle", "mxnet", "hf" (Hugging Face) or
     "nanogpt". d2l's layers there and the framework's own are told apart by their names (docs/weights.md).
@@ -149,10 +149,10 @@ def save_weights(
 ) -> None:
     """Writes the module's parameters, and the buffers of its state dict, as a safetensors file.
 
-    They get the names and layouts of a framework's layers. layers: "d2l", d2l's layers in the framework; "own", the layers that
-    come with it ("nnx": those of flax.nnx); for "hf" the architecture, "bert", "vit", "gpt2", "llama" or "t5". By default "d2l" where there is one, "own"
-    for "nanogpt", and for "hf" the first of "bert", "llama", "t5", "vit", "gpt2" that has a place for all of the module.
-    prefix: stands before every name, in place of the framework's own scope ("params" in Flax).
+    They get the names and layouts of a framework's layers. layers: "d2l", d2l's layers in the framework; "own", the framework's
+    layers ("nnx": those of flax.nnx); for "hf" the architecture, "bert", "vit", "gpt2", "llama" or "t5". By default "d2l" if there
+    is one, "own" for "nanogpt", and for "hf" the first of "bert", "llama", "t5", "vit", "gpt2" that has a place for all of the
+    module. prefix: comes before every name, in place of the framework's own scope ("params" in Flax).
 
     ValueError for a parameter that has no counterpart there: heed leaves nothing out but biases that are zero, in blocks that
     have a bias everywhere or nowhere. It replaces the file completely or not at all, and only a regular file, or one that a

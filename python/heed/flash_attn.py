@@ -1,13 +1,13 @@
-"""flash-attn's functions on the CPU, by heed: its names, layouts, alignments and results.
+"""flash-attn's functions on the CPU, with its names, layouts, alignments and results.
 
     from heed.flash_attn import flash_attn_func, flash_attn_varlen_func, flash_attn_with_kvcache
 
 Arrays are [batch, steps, heads, width]; packed ones [tokens, heads, width] with cumulative lengths [batch + 1]. Query heads are a
-multiple of key heads. The last query stands beside the last key, for causality, windows and ALiBi alike; a row without any key is 0 and
-its log-sum-exp -inf. float32, float64, bfloat16 and float16. Gradients flow into queries, keys, values and through
-the log-sum-exp. `deterministic` and `num_splits` change nothing: all passes have the same bits for any number of threads.
+multiple of key heads. For causality, windows and ALiBi the last query has the position of the last key. A row without any key is
+0 and its log-sum-exp -inf. Types are float32, float64, bfloat16 and float16. Gradients flow into queries, keys and values, also
+through the log-sum-exp. `deterministic` and `num_splits` change nothing: results have the same bits for any number of threads.
 
-Raises what heed.attention raises, and ValueError, which names the argument, for what does not fit.
+Raises what heed.attention raises, and ValueError, which names the argument, for arguments that do not fit.
 """
 
 from __future__ import annotations
@@ -52,9 +52,9 @@ def flash_attn_func(
     causal             query i sees the keys up to i + Nk - Nq
     window_size        (left, right): keys from i + Nk - Nq - left to i + Nk - Nq + right; -1 means no bound
     softcap            above 0: scores become softcap * tanh(score / softcap), before ALiBi
-    alibi_slopes       [Hq] or [B, Hq]: -slope * |i + Nk - Nq - j| is added to scores; rows of the latter are computed one by one
+    alibi_slopes       [Hq] or [B, Hq]: adds -slope * |i + Nk - Nq - j| to scores; [B, Hq] computes batch rows one by one
     return_attn_probs  also return the log-sum-exp of scores [B, Hq, Nq] and the weights before dropout [B, Hq, Nq, Nk], negative
-                       where dropped: in memory quadratic in the length
+                       where dropped, in memory quadratic in the length
 
     Dao 2023, FlashAttention-2.
     """
@@ -98,14 +98,15 @@ def flash_attn_varlen_func(
     return_attn_probs: bool = False,
     block_table: torch.Tensor | None = None,
 ) -> Result:
-    """flash_attn_func for sequences that lie end to end: q [Tq, Hq, D], k and v [Tk, Hkv, D] -> the output [Tq, Hq, D].
+    """flash_attn_func for packed sequences: q [Tq, Hq, D], k and v [Tk, Hkv, D] -> the output [Tq, Hq, D].
 
-    cu_seqlens_q, cu_seqlens_k   integers [B + 1], cumulative lengths. The largest lengths, max_seqlen_q and _k, are not needed
-    block_table                  integers [B, pages]: k and v are then [pages of all, page, Hkv, D], and the tokens of sequence b lie in
-                                 those pages one after the other
-    return_attn_probs            also return the log-sum-exp [Hq, Tq] and weights [B, Hq, longest Nq, longest Nk], 0 behind the lengths
+    cu_seqlens_q, cu_seqlens_k   integers [B + 1], cumulative lengths. heed does not need max_seqlen_q and max_seqlen_k
+    block_table                  integers [B, pages]: k and v are then a pool [all pages, page, Hkv, D], and row b lists the pages
+                                 of sequence b in order
+    return_attn_probs            also return the log-sum-exp [Hq, Tq] and weights [B, Hq, longest Nq, longest Nk], 0 beyond the
+                                 lengths
 
-    The rest is as in flash_attn_func, in each sequence for itself.
+    The other arguments are those of flash_attn_func, for each sequence.
     """
     settings = Settings(dropout_p, softmax_scale, causal, window_size, softcap, alibi_slopes)
     results = varlen(q, k, v, cu_seqlens_q, cu_seqlens_k, settings, return_attn_probs, block_table)
@@ -147,20 +148,21 @@ def flash_attn_with_kvcache(
     num_splits: int = 0,
     return_softmax_lse: bool = False,
 ) -> Result:
-    """Attention of q [B, Nq, Hq, D] over a cache k_cache, v_cache [B, S, Hkv, D], to which k and v [B, n, Hkv, D] are written first.
+    """Writes k and v [B, n, Hkv, D] into a cache k_cache, v_cache [B, S, Hkv, D], then returns attention of q [B, Nq, Hq, D] over
+    it, [B, Nq, Hq, D].
 
-    cache_seqlens             how many tokens each row holds, an integer or [B]; by default all S. k and v are written behind them, in
-                              place, and need it
-    rotary_cos, rotary_sin    [positions, r / 2]: new keys are turned by their places, queries by theirs; without causality and
-                              window all queries of a row by the place of the first new key. rotary_interleaved: pairs are
-                              neighbours, else halves
-    cache_batch_idx           [B]: which row of the cache belongs to which of q; the cache may have more
-    cache_leftpad             [B]: keys before it do not exist
-    block_table               [B, pages]: the cache then is a pool [pages of all, page, Hkv, D]
+    cache_seqlens             tokens in each row, an integer or [B]; by default all S. k and v need it: they go behind these
+                              tokens, in place
+    rotary_cos, rotary_sin    [positions, r / 2]: turn new keys and queries by their positions; without causality and window all
+                              queries of a row by the position of the first new key. rotary_interleaved: pairs are neighbours,
+                              else halves
+    cache_batch_idx           [B]: the row of the cache for each row of q; the cache may have more
+    cache_leftpad             [B]: hides the keys before it
+    block_table               [B, pages]: the cache then is a pool [all pages, page, Hkv, D]
     return_softmax_lse        also return the log-sum-exp [B, Hq, Nq]
 
-    Rows of the cache that are picked, and pages, are copied for the call. Nothing is recorded for gradients. The rest is as in
-    flash_attn_func; the last query stands beside the last key of its row. ValueError for tokens that do not fit.
+    The call copies the rows that cache_batch_idx picks, and pages. It records no gradients. The other arguments are those of
+    flash_attn_func; the last query has the position of its row's last key. ValueError for tokens that do not fit.
     """
     batch, queries = q.shape[:2]
     room = k_cache.shape[1] * (1 if block_table is None else block_table.shape[1])

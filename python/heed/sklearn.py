@@ -1,6 +1,6 @@
 """Estimators of scikit-learn over sequences: SequenceClassifier and SequenceRegressor.
 
-`heed train` trains them, in a process of its own, and they answer by heed.open_model. scikit-learn is imported with this module.
+fit runs `heed train` in its own process; predict uses heed.open_model. This module imports scikit-learn.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ def _extents_of(X: Any) -> int:
 
 class _SequenceEstimator(BaseEstimator):  # type: ignore[misc]
     n_features_in_: int
-    """Numbers of a step; of a table [rows, steps] its steps, as scikit-learn counts them."""
+    """Features of a step; for a table [rows, steps] its steps, as scikit-learn counts features."""
     files_: dict[str, bytes]
-    """The files of the folder that `heed train` kept, by their names. A pickle holds these, and opens them anew."""
+    """Contents of the files that `heed train` wrote, by name. A pickle holds them, and unpickling opens them anew."""
     _goal: str
 
     def __init__(
@@ -54,18 +54,18 @@ class _SequenceEstimator(BaseEstimator):  # type: ignore[misc]
         threads: int | None = None,
         random_state: Any = 0,
     ) -> None:
-        """All but the last are options of `heed train`, whose defaults stand for None (`heed train --help`).
+        """Arguments are options of `heed train` (`heed train --help`); None means its default.
 
         encoder           attention, convolution, dilated, rnn, gru, lstm ..
         position          positional scheme of attention: learned, rotary, relative ..
         layers, heads,
         width, batch      sizes
         steps, lr         of the training, and its learning rate
-        longest           steps that are read of a longer sequence, its last ones
-        validation_share  share of the rows that choose the best of the training's states; as many again measure what it reached,
-                          and the rest trains
-        threads           to train with; None: as many as this process may use
-        random_state      an integer is --seed; None, and a RandomState, draw one
+        longest           read only the last so many steps of longer sequences
+        validation_share  share of the rows that choose the best state of the training; as many again test it, and the rest
+                          trains
+        threads           of the training; None: as many as this process may use
+        random_state      an integer is --seed; with None or a RandomState fit draws one
         """
         self.__dict__.update({name: value for name, value in locals().items() if name != "self"})
 
@@ -76,7 +76,7 @@ class _SequenceEstimator(BaseEstimator):  # type: ignore[misc]
         return tags
 
     def _train(self, X: Any, labels: Any) -> None:
-        """X: as _fitted_to gives it. labels: [rows] of numbers."""
+        """X: from _fitted_to. labels: numbers [rows]."""
         options = self.get_params(deep=False)
         state = options.pop("random_state")
         options["seed"] = state if isinstance(state, numbers.Integral) else check_random_state(state).randint(2**31 - 1)
@@ -96,7 +96,7 @@ class _SequenceEstimator(BaseEstimator):  # type: ignore[misc]
         self._model = model
 
     def _fitted_to(self, X: Any, y: Any) -> tuple[Any, Any]:
-        """(X, y), checked. Of X features are the third extent, and of a table [rows, steps] there is one."""
+        """(X, y), checked, X as [rows, steps, features]; a table [rows, steps] has one feature."""
         self._extents = 3 if _extents_of(X) == 3 else 2
         # One row to train, one to validate, one to test; NaN is a gap.
         rules: dict[str, Any] = {"ensure_min_samples": 3, "ensure_all_finite": "allow-nan"}
@@ -109,7 +109,7 @@ class _SequenceEstimator(BaseEstimator):  # type: ignore[misc]
         return X, y
 
     def _checked(self, X: Any) -> Any:
-        """X, to answer: as in fit, but for the number of rows, and with three extents that of steps."""
+        """X for predict, checked: shaped as in fit, except for rows and, with three dimensions, steps."""
         if self._extents == 2:
             return validate_data(self, X, dtype=numpy.float64, reset=False, ensure_all_finite="allow-nan")
         X = check_array(X, dtype=numpy.float64, allow_nd=True, ensure_all_finite="allow-nan")
@@ -122,8 +122,8 @@ class _SequenceEstimator(BaseEstimator):  # type: ignore[misc]
         return self._model.predict(self._checked(X))
 
     def save(self, folder: str | os.PathLike[str]) -> None:
-        """Writes the model as `heed train` kept it into a new folder, for `heed predict` and heed.open_model; a class that is no
-        whole number has its place in classes_ there. FileExistsError where there is one."""
+        """Writes the model's folder, for `heed predict` and heed.open_model. There a class that is no whole number has its index
+        in classes_. FileExistsError if the folder exists."""
         check_is_fitted(self)
         path = pathlib.Path(folder)
         path.mkdir(parents=True)
@@ -140,13 +140,13 @@ class _SequenceEstimator(BaseEstimator):  # type: ignore[misc]
 
 
 class SequenceClassifier(ClassifierMixin, _SequenceEstimator):  # type: ignore[misc]
-    """Tells the classes of sequences, X [rows, steps, features], by the encoder that you name.
+    """Predicts the class of each sequence of X [rows, steps, features] with the encoder that you name.
 
         SequenceClassifier("gru", steps=500).fit(X, y).predict_proba(X)
 
-    A table X [rows, steps] is sequences of one feature. Steps are as many in every row; predict takes longer and shorter ones too,
-    except of a table. NaN is a missing value: the last value before fills each gap, and one more number marks it. A feature
-    that lacked none in fit is refused.
+    A table X [rows, steps] holds sequences of one feature. predict also takes other numbers of steps than fit, except for a
+    table. NaN is a missing value: the last value before fills the gap, and an additional input marks it. predict raises
+    ValueError for NaN in a feature that had none in fit.
     """
 
     classes_: numpy.typing.NDArray[Any]
@@ -154,8 +154,8 @@ class SequenceClassifier(ClassifierMixin, _SequenceEstimator):  # type: ignore[m
     _goal = "classification"
 
     def fit(self, X: Any, y: Any) -> SequenceClassifier:
-        """X: numbers [rows, steps, features] or [rows, steps]. y: classes [rows], two or more. ValueError for what is neither,
-        and for options that `heed train` refuses, in its words."""
+        """X: numbers [rows, steps, features] or [rows, steps]. y: classes [rows], two or more. ValueError for other arrays, and,
+        with the message of `heed train`, for options that it refuses."""
         X, y = self._fitted_to(X, y)
         check_classification_targets(y)
         self.classes_, places = numpy.unique(y, return_inverse=True)
@@ -171,14 +171,14 @@ class SequenceClassifier(ClassifierMixin, _SequenceEstimator):  # type: ignore[m
         return probabilities
 
     def predict(self, X: Any) -> numpy.typing.NDArray[Any]:
-        """The likeliest class of each row."""
+        """The most probable class of each row."""
         places = self.predict_proba(X).argmax(1)
         answers: numpy.typing.NDArray[Any] = self.classes_[places]
         return answers
 
 
 class SequenceRegressor(RegressorMixin, _SequenceEstimator):  # type: ignore[misc]
-    """Tells a number of each sequence, X [rows, steps, features]; see SequenceClassifier.
+    """Predicts a number for each sequence of X [rows, steps, features]; see SequenceClassifier.
 
         SequenceRegressor("gru", steps=500).fit(X, y).predict(X)
     """
@@ -186,14 +186,14 @@ class SequenceRegressor(RegressorMixin, _SequenceEstimator):  # type: ignore[mis
     _goal = "regression"
 
     def fit(self, X: Any, y: Any) -> SequenceRegressor:
-        """X: numbers [rows, steps, features] or [rows, steps]. y: numbers [rows]. ValueError for what is neither, and for
-        options that `heed train` refuses, in its words."""
+        """X: numbers [rows, steps, features] or [rows, steps]. y: numbers [rows]. ValueError for other arrays, and, with the
+        message of `heed train`, for options that it refuses."""
         X, y = self._fitted_to(X, y)
         self._train(X, y)
         return self
 
     def predict(self, X: Any) -> numpy.typing.NDArray[numpy.float64]:
-        """A number of each row."""
+        """The predicted number of each row."""
         values = self._answers(X).values
         assert values is not None
         return values

@@ -183,7 +183,7 @@ def test_a_folder_with_a_run_is_every_ranks_error(text, trained, tmp_path):
 def test_numbers_that_are_no_longer_finite_end_every_rank_alike(text, tmp_path):
     arguments = [text, "--out", tmp_path / "run", *MODEL, "--lr", "1e18", "--warmup", "0", "--clip", "0", "--eval-every", "1"]
     ends = train(3, arguments)
-    assert_all(ends, 1, "training left the finite numbers at step ")
+    assert_all(ends, 1, "training diverged at step ")
     assert len({messages.splitlines()[-1] for _, _, messages in ends}) == 1
     assert f"{tmp_path / 'run'} holds a checkpoint of step" in ends[2][2]
 

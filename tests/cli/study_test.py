@@ -245,7 +245,7 @@ def test_what_diverges_is_a_row_of_the_result(book, tmp_path):
         assert {tried["rate"]: tried["validation_loss"] is None for tried in entry["rates"]} == {0.003: False, 1e10: True}
     assert "diverged" in (tmp_path / "a" / "report.html").read_text(encoding="utf-8")
     failed = run("study", book, "--out", tmp_path / "b", *tiny(rates="1e10", **chosen))
-    assert failed.returncode == 1 and "every model left the finite numbers" in failed.stderr
+    assert failed.returncode == 1 and "every model diverged at every rate" in failed.stderr
     assert not (tmp_path / "b" / "report.html").exists()
 
 

@@ -150,8 +150,8 @@ TEST(Expressions, RefuseKindsWhereTheyStand) {
   const Captured table(0);
   EXPECT_EQ(WordsOf([&] { table(Score()); }), "program: read: expected whole indices, got a real number");
   EXPECT_EQ(WordsOf([&] { table(); }), "program: expected 1 to 4 indices for table 0, got 0");
-  EXPECT_EQ(WordsOf([&] { Select(Score(), 1, 2); }), "program: select: expected a truth to choose by, got a real number");
-  EXPECT_EQ(WordsOf([&] { Query() & true; }), "program: and: expected truths, got a whole number");
+  EXPECT_EQ(WordsOf([&] { Select(Score(), 1, 2); }), "program: select: expected a boolean condition, got a real number");
+  EXPECT_EQ(WordsOf([&] { Query() & true; }), "program: and: expected booleans, got a whole number");
   EXPECT_EQ(WordsOf([&] { Captured(16)(Query()); }), "program: expected a table's place in 0..15, got 16");
   EXPECT_EQ(WordsOf([&] { Dot({Captured::Whole(0), {Query()}}, {table, {Key()}}); }), "program: dot: expected tables of reals");
   EXPECT_EQ(WordsOf([&] { Score() + (int64_t{1} << 60); }),

@@ -41,8 +41,13 @@ ENGINE_FOREIGN = ("hwy/", "sys/")
 # Who may look at the double-precision reference: tests, benches and `heed check`.
 SEES_REFERENCE = ("engine/src/reference/", "tests/", "bench/", "cli/check")
 # Functions whose last bits are the C library's: the engine and inference promise bits, see heed/portable_math.h.
+OF_ONE = r"(?:exp|exp2|expm1|log|log1p|log2|log10|a?sin|a?cos|a?tan|sinh|cosh|tanh|erfc?|cbrt|[lt]gamma)[fl]?"
+OF_TWO = r"(?:pow|atan2|hypot)[fl]?"
+# Of std or of the global namespace by name, or unqualified: then members and names of other namespaces are others, and so is cos(i, t),
+# an element of a view.
 LIBRARY_MATH = re.compile(
-    r"\bstd::(?:exp|exp2|expm1|log|log1p|log2|log10|pow|a?sin|a?cos|a?tan|atan2|sinh|cosh|tanh|erfc?|cbrt|hypot|[lt]gamma)\(")
+    rf"(?:\bstd::|(?<![\w>])::)(?:{OF_ONE}|{OF_TWO})\(|(?<![\w.:])(?<!->)(?:{OF_TWO}\(|{OF_ONE}\((?![^(),]*,))|\busing std::(?:{OF_ONE}|{OF_TWO});")
+TEXT_OR_COMMENT = re.compile(r'"(?:\\.|[^"\\])*"|//.*')
 # Who may take the address of a tensor in nn; safetensors files are read into tensors of their own and written from copies.
 SEES_ADDRESSES = ("nn/src/tensor_view.h", "nn/src/safetensors")
 ADDRESS = re.compile(r"\b\w*data_ptr\b")
@@ -208,8 +213,9 @@ def check_file(root, path):
             yield f"{source}:{number}: unfinished business"
         if source.parts[0] == "nn" and ADDRESS.search(line) and not str(source).startswith(SEES_ADDRESSES):
             yield f"{source}:{number}: asks a tensor for its address; take a view of nn/src/tensor_view.h"
-        if source.parts[0] in FRAMEWORKLESS and "reference" not in str(source) and (match := LIBRARY_MATH.search(line)):
-            yield f"{source}:{number}: calls {match.group()}..): its bits differ between machines; take heed/portable_math.h"
+        if source.parts[0] in FRAMEWORKLESS and "reference" not in str(source):
+            if match := LIBRARY_MATH.search(TEXT_OR_COMMENT.sub("", line)):
+                yield f"{source}:{number}: calls {match.group()}..): its bits differ between machines; take heed/portable_math.h"
         if source.parts[0] in ("lab", "book", "cli") and str(source) != JSON_WRITER and JSON_DUMP.search(line):
             yield f"{source}:{number}: {JSON_WRITER} alone makes text of JSON"
 

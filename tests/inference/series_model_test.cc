@@ -300,7 +300,10 @@ TEST_F(SeriesModelTest, FoldersThatContradictThemselvesAreRefusedByFieldAndFile)
   EXPECT_TRUE(Holds(refusal([](Json& json) { json["form"]["mean"] = {1.0, "x"}; }), "'mean' is not a list of numbers"));
   EXPECT_TRUE(Holds(refusal([](Json& json) { json["form"]["goal"] = "guess"; }), "goal: \"guess\" is unknown"))
       << refusal([](Json& json) { json["form"]["goal"] = "guess"; });
-  EXPECT_TRUE(Holds(refusal([](Json& json) { json["form"]["deviation"] = {1.0, 0.0}; }), "deviation: 0 is no scale"));
+  EXPECT_TRUE(Holds(refusal([](Json& json) {
+                      json["form"]["deviation"] = {1.0, 0.0};
+                    }),
+                    "deviation: 0 is not a finite number above 0"));
   EXPECT_TRUE(Holds(refusal([](Json& json) { json["form"]["longest"] = 1 << 21; }), "longest: 2097152 is not in 1 to"));
   EXPECT_TRUE(Holds(refusal([](Json& json) { json["low"] = {1.0}; }), "'low' and 'high': expected 0 numbers each"));
   EXPECT_TRUE(Holds(refusal([](Json& json) { json["network"]["encoder"] = "oracle"; }), "encoder:"));

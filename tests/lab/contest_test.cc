@@ -309,8 +309,7 @@ TEST(ContestTest, ADivergingContenderLeavesTheRestIntact) {
   EXPECT_EQ(result.entries[1].rate, 0);
   EXPECT_EQ(result.verdict.back().contender, 1U);
   EXPECT_EQ(result.verdict.back().standing, Standing::kDiverged);
-  EXPECT_TRUE(Holds(StandingFinding(result, result.verdict), "The LSTM left the finite numbers"))
-      << StandingFinding(result, result.verdict);
+  EXPECT_TRUE(Holds(StandingFinding(result, result.verdict), "The LSTM diverged")) << StandingFinding(result, result.verdict);
   for (const int i : {0, 2}) {
     const SizedContender& model = before.entries[i].model;
     const Column& loss = before.at_time.ColumnOf("loss");

@@ -180,7 +180,7 @@ TEST(JobTest, AnOutcomeThatIsNotWholeIsAnErrorOfTheJobAndNotKept) {
   const auto message = [&](const std::vector<double>& values, bool checked) {
     Job job = Numbers(1).JobOf(0);
     job.compute = [values](const OnWork&) { return Outcome{.values = values}; };
-    if (checked) job.check = [](const Outcome&) { throw InvalidArgument("blocks: they are not whole"); };
+    if (checked) job.check = [](const Outcome&) { throw InvalidArgument("blocks: incomplete"); };
     try {
       DoJobs("test", {job}, &store, 1, true);
     } catch (const InvalidArgument& error) {
@@ -193,8 +193,8 @@ TEST(JobTest, AnOutcomeThatIsNotWholeIsAnErrorOfTheJobAndNotKept) {
   EXPECT_EQ(message({1}, false), "");
   std::filesystem::remove(scratch.path() / "run-0.json");
   for (const std::vector<double>& values : {std::vector<double>{}, {1, 2}, {NAN}})
-    EXPECT_EQ(message(values, false), "run-0: the outcome cannot be used: it is not whole: number");
-  EXPECT_EQ(message({1}, true), "run-0: the outcome cannot be used: blocks: they are not whole");
+    EXPECT_EQ(message(values, false), "run-0: the outcome cannot be used: number is missing");
+  EXPECT_EQ(message({1}, true), "run-0: the outcome cannot be used: blocks: incomplete");
   EXPECT_TRUE(scratch.Names().empty());
 }
 

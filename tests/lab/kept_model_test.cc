@@ -363,7 +363,10 @@ TEST(KeptModelTest, WhatIsWrongIsNamed) {
   };
   EXPECT_TRUE(Holds(error([](auto& json) { json["format"] = 2; }), "config.json: 'format' is 2; this program reads 1"));
   EXPECT_TRUE(Holds(error([](auto& json) { json["form"].erase("mean"); }), "'mean' is missing"));
-  EXPECT_TRUE(Holds(error([](auto& json) { json["form"]["deviation"] = {0, 1}; }), "deviation: 0 is no scale"));
+  EXPECT_TRUE(Holds(error([](auto& json) {
+                      json["form"]["deviation"] = {0, 1};
+                    }),
+                    "deviation: 0 is not a finite number above 0"));
   EXPECT_TRUE(Holds(error([](auto& json) { json["form"]["classes"].push_back("other"); }), "'W' does not fit"));
   EXPECT_TRUE(Holds(error([](auto& json) { json["form"]["has_times"] = true; }), "time: expected the name of a column"));
   EXPECT_TRUE(Holds(error([](auto& json) { json["method"]["kind"] = "oracle"; }), "'oracle' is no kind of method"));

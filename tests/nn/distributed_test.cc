@@ -388,11 +388,13 @@ TEST(DistributedTest, WhatCannotBeIsRefused) {
     return Together(2, [&](const Group& group, int) { distributed::plan(x, x, x, group, options, choice); })[0];
   };
   EXPECT_EQ(refusal(AttentionOptions().empty_row(EmptyRow::kUniform), {.method = Method::kRing}),
-            "method: 'ring' cannot be: empty_row='uniform' is a mean over values of all ranks");
+            "method: 'ring' is not possible: empty_row='uniform' is a mean over values of all ranks");
   EXPECT_EQ(refusal(AttentionOptions().return_weights(true), {}),
             "return_weights: not returned by heed::nn::distributed: they are of the size of all scores");
   EXPECT_NE(refusal(AttentionOptions().key_lengths(Ints({9})), {}).find("key_lengths: expected values in 0..8, got 9"),
             std::string::npos);
+  EXPECT_EQ(refusal(AttentionOptions().sinks(at::zeros({1, 2, 8})), {}),
+            "sinks: expected one a head, [2], for a sequence over several ranks, got [1, 2, 8]");
 }
 
 TEST(DistributedTest, SecondDerivativesThrow) {

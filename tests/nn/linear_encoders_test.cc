@@ -99,7 +99,7 @@ TEST(LinearStateTest, WhatIsRefusedLeavesItAsItWas) {
     LinearEncoder encoder = Make(kind);
     LayerCaches caches(2), three(3);
     const at::Tensor X = Sample(2, 6);
-    ExpectRefused([&] { encoder->step(X, caches); }, "a gradient would be recorded");
+    ExpectRefused([&] { encoder->step(X, caches); }, "no gradients to be recorded");
     const at::NoGradGuard no_grad;
     encoder->step(X.slice(1, 0, 4), caches);
     ExpectRefused([&] { encoder->step(X, three); }, "2 layers, got 3");
@@ -114,10 +114,10 @@ TEST(LinearStateTest, WhatIsRefusedLeavesItAsItWas) {
     // Keys and values for states, and the other way round.
     AttentionEncoder attention(EncoderOptions(8).heads(2).causal(true));
     attention->to(at::kDouble);
-    ExpectRefused([&] { attention->step(X, caches); }, "AttentionEncoder: caches: they hold states");
+    ExpectRefused([&] { attention->step(X, caches); }, "AttentionEncoder: caches: expected keys and values");
     LayerCaches keys(2);
     attention->step(X, keys);
-    ExpectRefused([&] { encoder->step(X, keys); }, "LinearEncoder: caches: they hold keys and values");
+    ExpectRefused([&] { encoder->step(X, keys); }, "LinearEncoder: caches: expected states");
   }
 }
 

@@ -170,7 +170,7 @@ TEST(SequencePartTest, WhatCannotBeIsRefusedByName) {
     ExpectRefused([&] { attention(X.narrow(1, 0, 2), X, X); }, "SequencePart: expected the 3 tokens that rank ");
     ExpectRefused([&] { drop_elements(at::zeros({6}), 0.5, true); }, "SequencePart: expected X [batch, tokens, ..]");
     ExpectRefused([&] { drop_elements(at::zeros({1, 3}, at::kBFloat16), 0.5, true); }, "Dropout: not within a SequencePart");
-    ExpectRefused([&] { SequencePart(group, 6); }, "SequencePart: expected no other one of this thread to live");
+    ExpectRefused([&] { SequencePart(group, 6); }, "SequencePart: this thread already has one");
     ExpectRefused([&] { part.of(X, 1); }, "SequencePart: expected 6 tokens along dimension 1");
   }));
   ExpectNothingThrown(Together(2, [&](const Group& group, int) {

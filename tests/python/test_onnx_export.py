@@ -111,7 +111,7 @@ def test_what_has_no_counterpart_is_named(options, expected):
 
 
 def test_further_options_and_programs():
-    """Windows, masks, biases, soft-caps, shared key heads, positions of tokens, and functions of the score that a user wrote."""
+    """Windows, masks, biases, soft-caps, shared key heads, positions of tokens, functions of the score, and sinks."""
     table = torch.randn(4, 9)
     wave = heed.score(lambda s, b, h, i, j: torch.where((i - j) % 3 == 0, s.tanh(), s + table[h, j]) * (1.0 + 0.1 * b))
     for options in (
@@ -121,6 +121,8 @@ def test_further_options_and_programs():
         {"causal": "top_left", "key_lengths": torch.tensor([0, 5])},
         {"query_positions": torch.rand(2, 9, dtype=torch.float64) * 9, "key_positions": torch.arange(9.0).double(), "causal": True},
         {"score": wave, "position": heed.positions.Alibi(4, symmetric=False)},
+        {"sinks": torch.randn(4), "causal": True},
+        {"sinks": torch.randn(2, 1, 9), "key_lengths": torch.tensor([0, 5])},
     ):
 
         class Layer(torch.nn.Module):

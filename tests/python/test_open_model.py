@@ -181,7 +181,7 @@ REFUSALS = [
     ("network", lambda c: c.update(kind="counts"), "'vocabulary' is missing"),
     ("network", lambda c: c["form"].pop("mean"), "'mean' is missing"),
     ("network", lambda c: c["form"].update(mean=[1]), "'mean': expected a number for each of 2 features, got 1"),
-    ("network", lambda c: c["form"].update(deviation=[1, 0]), "'deviation': 0.0 is no scale"),
+    ("network", lambda c: c["form"].update(deviation=[1, 0]), "'deviation': 0.0 is not a finite number above 0"),
     ("network", lambda c: c["form"].update(longest=2**40), "'longest': 1099511627776 is not in 1 to 1048576"),
     ("network", lambda c: c["form"].update(goal="dream"), "'goal': expected one of classification, regression, forecast, got 'dream'"),
     ("network", lambda c: c["form"].update(each_step="no"), "'each_step' is not true or false"),

@@ -347,7 +347,7 @@ def test_errors_of_the_schemes_name_the_argument():
         ("scaling:", (8,), {"scaling": {"rope_type": "su", "factor": 2.0}}),
         ("scaling:", (8,), {"scaling": {"factor": 2.0}}),
         ("scaling: linear needs factor", (8,), {"scaling": {"rope_type": "linear"}}),
-        ("scaling: linear knows factor; got beta", (8,), {"scaling": {"rope_type": "linear", "factor": 2.0, "beta": 1}}),
+        ("scaling: linear takes factor; got beta", (8,), {"scaling": {"rope_type": "linear", "factor": 2.0, "beta": 1}}),
         ("scaling: rope_theta", (8,), {"scaling": {"rope_type": "default", "rope_theta": 5e5}}),
         ("scaling: partial_rotary_factor", (8,), {"scaling": {"rope_type": "default", "partial_rotary_factor": 0.5}}),
         ("short_factors:", (8,), {"scaling": {**long_rope, "short_factor": [1.0], "long_factor": [1.0] * 4}}),

@@ -95,6 +95,22 @@ def test_narrower_types(dtype, tolerance, n):
         torch.testing.assert_close(found.double(), right, rtol=tolerance, atol=tolerance)
 
 
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+@pytest.mark.parametrize("number", [math.nan, math.inf])
+def test_a_sink_that_is_not_finite_is_like_such_a_score_of_a_key(number, dtype):
+    """Rows of its head that have keys are NaN; rows without keys and other heads know nothing of it."""
+    q, k, v = operands(dtype=dtype)
+    sound, lengths, others = random(HQ, seed=5, dtype=dtype).requires_grad_(), torch.tensor([0, M]), [0, 2, 3]
+    bad = torch.cat([sound[:1], torch.tensor([number], dtype=dtype), sound[2:]]).detach().requires_grad_()
+    right, found = (heed.attention(q, k, v, key_lengths=lengths, sinks=sinks, return_lse=True) for sinks in (sound, bad))
+    for ours, without in ((found.output, right.output), (found.lse, right.lse)):
+        assert torch.equal(ours[:, others], without[:, others]) and torch.equal(ours[0], without[0])
+    assert found.output[1, 1].isnan().all() and not found.lse[1, 1].isfinite().any()
+    gradients = (torch.autograd.grad(of.output[:, others].sum(), sinks)[0] for of, sinks in ((right, sound), (found, bad)))
+    expected, given = gradients
+    assert torch.equal(given[others], expected[others])
+
+
 def test_narrow_sinks_keep_their_type():
     sinks = random(HQ, seed=5, dtype=torch.bfloat16).requires_grad_()
     (d_sinks,) = torch.autograd.grad(heed.attention(*operands(dtype=torch.float32), sinks=sinks).sum(), sinks)
@@ -161,6 +177,13 @@ def test_compiled_mapped_and_exported():
     fixed = [x.detach() for x in (q, k, v)]
     mapped = torch.func.vmap(torch.func.grad(lambda s: attend(*fixed, s).sin().sum()))(many)
     torch.testing.assert_close(mapped[0], expected[1], rtol=0, atol=0)
+
+    class Layer(torch.nn.Module):
+        def forward(self, q, k, v, sinks):
+            return attend(q, k, v, sinks)
+
+    exported = torch.export.export(Layer(), (*fixed, sinks.detach()), strict=False).module()
+    torch.testing.assert_close(exported(*fixed, many[1]), attend(*fixed, many[1]), rtol=0, atol=0)
 
 
 def test_operators_pass_opcheck():

@@ -97,7 +97,7 @@ def test_the_encoder_scales_encodes_and_stacks():
     with pytest.raises(AttributeError, match="return_weights=True"):
         encoder.attention_weights
     book = nn.TransformerEncoder(10, 8, 16, 2, 2, 0.0, edition="d2l-1.0.3")
-    with pytest.raises(AttributeError, match="there was none yet"):
+    with pytest.raises(AttributeError, match="call it first"):
         book.attention_weights
     book(tokens, torch.tensor([0, 2]))
     torch.testing.assert_close(book.attention_weights[1][:2], torch.full((2, 5, 5), 0.2))

@@ -80,7 +80,7 @@ def test_names():
     heed.transformers.register("heed-again")
     assert bert("heed-again").config._attn_implementation == "heed-again"
     for name in ("", "eager", "sdpa", "flash_attention_2", "my_flash", "flex_attention", "paged|heed", "someone/kernel"):
-        with pytest.raises(ValueError, match="name: expected one without a meaning for transformers"):
+        with pytest.raises(ValueError, match="name: expected a name that transformers does not read as its own"):
             heed.transformers.register(name)
     with pytest.raises(TypeError, match="name: expected a string, got NoneType"):
         heed.transformers.register(None)

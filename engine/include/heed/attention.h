@@ -1,22 +1,21 @@
 // Exact multi-head attention on the CPU, forward and backward, in memory linear in the sequence length.
 //
-//   s[i,j] = cap(scale * (q[i].(k[j] + a[i,j]) + k[j].e[i,j])) + bias[i,j]     for the keys j that query i may look at
+//   s[i,j] = cap(scale * (q[i].(k[j] + a[i,j]) + k[j].e[i,j])) + bias[i,j]     for the keys j that query i may attend to
 //   p[i,:] = softmax(s[i,:])             lse[i] = log sum_j exp(s[i,j])       (natural logarithm; a sink is one more key)
 //   o[i]   = sum_j drop(p[i,j]) (v[j] + c[i,j])
 //
-// with cap(x) = softcap * tanh(x / softcap), the sum of all biases, and a, e, c the vectors of schemes in the content; each is
-// absent unless asked for. Options combine freely; the few pairs that cannot are refused by an error that names both.
+// with cap(x) = softcap * tanh(x / softcap), the sum of all biases, and a, e, c vectors by offset, added to the content. Terms
+// that no option sets are absent. Options combine; for the few pairs that do not, an error names both.
 //
 // Shapes: q [B, Hq, Nq, D], k [B, Hkv, Nk, D], v [B, Hkv, Nk, Dv], out [B, Hq, Nq, Dv], lse [B, Hq, Nq]. Hq is a multiple
 // of Hkv; query head h reads key head h / (Hq / Hkv). Any extent may be 0; an array has at most 2^48 elements, where an extent
-// of 0 counts as 1. Any strides are accepted for inputs. No element of an output may share memory with another one of any
-// output, nor with anything that the call reads, the arrays behind its options included; arrays that interleave without sharing
-// are fine. Elements are float, double, BFloat16 or Float16; the 16-bit ones are computed in float and rounded once (those of
-// BFloat16 unless Precision::kFused says otherwise), and everything else of their calls (lse, tables, their gradients) is
-// float.
+// of 0 counts as 1. Inputs may have any strides. An element of an output must share memory with no other element of an output
+// and with nothing that the call reads, arrays of options included; arrays may interleave without sharing. Elements are float,
+// double, BFloat16 or Float16. 16-bit calls compute in float and round once (BFloat16 with Precision::kFused more often); their
+// lse, tables and gradients of tables are float.
 //
-// Source: online softmax and recomputation after Dao 2023, "FlashAttention-2", algorithms 1 and 2; the layout (queries in
-// SIMD lanes) is heed's own and described in docs/architecture.md.
+// Source: online softmax and recomputation after Dao 2023, "FlashAttention-2", algorithms 1 and 2. docs/architecture.md
+// describes heed's own layout, with queries in SIMD lanes.
 #ifndef HEED_ATTENTION_H_
 #define HEED_ATTENTION_H_
 
@@ -39,17 +38,16 @@ struct Shape {
   int64_t batch = 0, q_heads = 0, kv_heads = 0, q_len = 0, kv_len = 0, head_dim = 0, value_dim = 0;
 };
 
-// What a forward pass may return besides the output, in O(Nq) memory; each [B, Hq, Nq], absent where not wanted. Of the
-// weights before dropout: entropy = -sum_j p[j] log p[j], the largest p[j], and the mean of |key position - query position|.
-// A sink counts as one more key, whose distance is 0. 0 in rows without weights.
+// Further results of a forward pass, in O(Nq) memory, each [B, Hq, Nq] or absent: of the weights before dropout the entropy
+// -sum_j p[j] log p[j], the largest p[j], and the mean of |key position - query position|. A sink counts as one more key at
+// distance 0. 0 in rows without weights.
 template <class T>
 struct Statistics {
   View<T, 3> entropy, max_weight, mean_distance;
 };
 
-// Statistics that have a gradient, for the backward pass: what Forward returned, and the gradient of each, all [B, Hq, Nq]. An
-// absent gradient counts as 0; where one is present, so is what it belongs to, and beside d_max_weight the key that Forward
-// named.
+// Statistics for the backward pass: Forward's results and their gradients, all [B, Hq, Nq]. An absent gradient counts as 0. A
+// gradient needs its statistic, and d_max_weight also Forward's largest_key.
 template <class T>
 struct StatisticGradients {
   View<const T, 3> entropy, max_weight, mean_distance;
@@ -59,22 +57,22 @@ struct StatisticGradients {
   bool wanted() const { return d_entropy.present() || d_max_weight.present() || d_mean_distance.present(); }
 };
 
-// T is float, double, BFloat16 or Float16. All functions throw InvalidArgument before anything is written.
+// T is float, double, BFloat16 or Float16. All functions throw InvalidArgument before they write anything.
 //
-// out and, where present, lse, statistics, remainder, correction and largest_key are overwritten. The overload without
-// workspace and executor uses a workspace of the calling thread and ThreadPool::Default().
+// Overwrites out and, where present, lse, statistics, remainder, correction and largest_key. The overload without workspace and
+// executor uses a workspace of the calling thread and ThreadPool::Default().
 //
-// remainder: of 16-bit calls alone, in the shape of out: what rounding took from out, itself rounded to BFloat16. Gradients
-// contain sum(out * d_out), which the rounding of out alone would spoil where scores are large.
+// remainder: for 16-bit calls, in the shape of out: the rounding error of out, rounded to BFloat16. Gradients contain
+// sum(out * d_out), which loses digits without it where scores are large.
 //
-// correction: [B, Hq, Nq], close to 1: the weights of the forward pass are exp(s - lse) times this, because lse is rounded, and
-// more so the larger the scores are; 0 where it cannot say. To the digit: see heed/log_sum_exp.h.
+// correction: [B, Hq, Nq], close to 1: the weights are exp(s - lse) times this, because lse is rounded, the more the larger the
+// scores; 0 where it is unknown. heed/log_sum_exp.h has the exact formula.
 //
-// Whoever will call Backward keeps both for it.
+// Keep remainder and correction for Backward.
 //
-// largest_key: [B, Hq, Nq], the index of the key whose weight is the largest of its row, the first of equal ones; -1 in rows
-// without weights, and where a sink has more weight than any key. The derivative of the largest weight is that of this key's:
-// of the subgradients of a maximum the one that is easiest to tell.
+// largest_key: [B, Hq, Nq], the index of the key with the largest weight of its row, the first of equal ones; -1 in rows
+// without weights, and where a sink has more weight than any key. The derivative of the largest weight is that of this key's
+// weight, one of the subgradients of the maximum.
 template <class T>
 void Forward(const Attention& attention, View<const std::type_identity_t<T>, 4> q, View<const std::type_identity_t<T>, 4> k,
              View<const std::type_identity_t<T>, 4> v, View<T, 4> out, View<Accum<T>, 3> lse, Workspace& workspace,
@@ -86,10 +84,9 @@ void Forward(const Attention& attention, View<const std::type_identity_t<T>, 4> 
 
 // The gradients of sum(out * d_out) + sum(lse * d_lse) + sum(entropy * d_entropy) + sum(max_weight * d_max_weight) +
 // sum(mean_distance * d_mean_distance), without the terms whose gradients are absent.
-// out, lse, remainder and correction are those of the forward pass with the same Attention; 16-bit gradients are computed in
-// float and rounded once where the remainder is given, else they inherit the rounding of out; without the correction, that of
-// lse. d_q, d_k, d_v and the gradients of biases that are present are overwritten; an absent one is not wanted, and costs
-// neither time nor memory.
+// out, lse, remainder and correction come from the forward pass with the same Attention. 16-bit gradients are computed in float
+// and rounded once if the remainder is given; without it they inherit the rounding of out, without the correction that of lse.
+// Overwrites d_q, d_k, d_v and the gradients of biases that are present; absent ones cost neither time nor memory.
 template <class T>
 void Backward(const Attention& attention, View<const std::type_identity_t<T>, 4> q, View<const std::type_identity_t<T>, 4> k,
               View<const std::type_identity_t<T>, 4> v, View<const std::type_identity_t<T>, 4> out, View<const Accum<T>, 3> lse,
@@ -105,15 +102,15 @@ void Weights(const Attention& attention, View<const T, 4> q, View<const T, 4> k,
              View<const int64_t, 1> heads, View<const int64_t, 1> rows, View<Accum<T>, 4> weights, Workspace& workspace,
              Executor& executor);
 
-// Bytes of workspace that a call uses with an executor of the given concurrency. element_bytes: 4 float, 8 double, 2 the rest.
-// For packed sequences the shape has their number and the longest lengths. Throws InvalidArgument.
+// Bytes of workspace that a call uses with an executor of this concurrency. element_bytes: 4 float, 8 double, 2 the rest. For
+// packed sequences give their number as batch and the longest lengths. Throws InvalidArgument.
 std::size_t ForwardWorkspace(const Attention& attention, const Shape& shape, int element_bytes, int concurrency);
 std::size_t BackwardWorkspace(const Attention& attention, const Shape& shape, int element_bytes, int concurrency);
 
 // The SIMD targets compiled in that this CPU can run, best first ("AVX3_BF16", "AVX3", "AVX2", "SSE2", ...).
 std::vector<std::string> SupportedTargets();
-// Restricts every later call in this process to one of SupportedTargets(); an empty name lifts the restriction. For tests,
-// benches and `heed check`; do not call it while other threads compute.
+// Restricts every later call in this process to one of SupportedTargets(); an empty name lifts the restriction. Throws
+// InvalidArgument for other names. For tests, benches and `heed check`; do not call it while other threads compute.
 void UseTarget(const std::string& name);
 
 }  // namespace heed

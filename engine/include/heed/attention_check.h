@@ -6,9 +6,8 @@
 
 namespace heed {
 
-// Throws the InvalidArgument that Forward would throw for these options and arrays of that shape: for whoever cuts a call into
-// parts and wants to refuse the whole before computing any. For packed sequences the shape has their number and the longest
-// lengths.
+// Throws the InvalidArgument that Forward would throw for these options and this shape, so that a caller who splits a call can
+// refuse it before computing any part. For packed sequences give their number as batch and the longest lengths.
 void CheckAttention(const Attention& attention, const Shape& shape);
 
 }  // namespace heed

@@ -1,5 +1,4 @@
-// Dropout of any array, decided by counters as in attention: in parallel, with nothing stored and the same mask whenever it is
-// asked for.
+// Dropout of any array by counters, as in attention: in parallel, without a stored mask, the same for the same seed.
 #ifndef HEED_DROPOUT_H_
 #define HEED_DROPOUT_H_
 
@@ -10,11 +9,10 @@
 
 namespace heed {
 
-// y[i] = x[i] / keep where element first + i is kept, else 0, for i < count; keep is the probability realised (attention.h).
-// Which elements stay is a function of (seed, batch_offset, first + i) alone: Philox4x32-10, Salmon et al. 2011. So the part of
-// an array that begins with its element `first` is dropped as it would be within the whole. x and y may be the same array, and
-// must not overlap otherwise. T: float, double. Throws InvalidArgument for a probability outside [0, 1), a negative count or
-// first.
+// y[i] = x[i] / keep where element first + i is kept, else 0, for i < count; keep is the rounded probability of keeping
+// (call_options.h). Philox4x32-10 (Salmon et al. 2011) decides from (seed, batch_offset, first + i) alone, so a part of an
+// array that begins with element `first` drops as in the whole. x and y may be the same array, and must not overlap otherwise.
+// T: float, double. Throws InvalidArgument for a probability outside [0, 1), a negative count or first.
 template <class T>
 void DropElements(const Dropout& dropout, const T* x, T* y, int64_t count, Executor& executor, int64_t first = 0);
 

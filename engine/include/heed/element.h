@@ -1,4 +1,4 @@
-// The 16-bit types that arrays may hold. heed reads and writes them and computes in float.
+// The 16-bit types of arrays. heed reads and writes them and computes in float.
 #ifndef HEED_ELEMENT_H_
 #define HEED_ELEMENT_H_
 
@@ -20,7 +20,7 @@ struct Float16 {
   explicit operator double() const;
 };
 
-// Rounded to nearest, ties to even; NaN stays NaN, what is too large becomes infinity.
+// Round to nearest, ties to even. NaN stays NaN; larger numbers than the type's become infinity.
 BFloat16 ToBFloat16(float value);
 Float16 ToFloat16(float value);
 float ToFloat(BFloat16 value);
@@ -29,7 +29,7 @@ float ToFloat(Float16 value);
 inline BFloat16::operator double() const { return ToFloat(*this); }
 inline Float16::operator double() const { return ToFloat(*this); }
 
-// In what a call with elements T accumulates: double for double, float for everything else.
+// The type that a call with elements T accumulates in: double for double, float for all others.
 template <class T>
 struct Accumulator {
   using Type = float;

@@ -1,4 +1,4 @@
-// The exceptions that heed throws. All are thrown before anything is written.
+// The exceptions that heed throws, before it writes anything.
 #ifndef HEED_ERROR_H_
 #define HEED_ERROR_H_
 
@@ -8,7 +8,7 @@
 
 namespace heed {
 
-// what() names the argument at fault and what was expected of it.
+// what() names the argument at fault and says what was expected of it.
 class Error : public std::exception {
  public:
   explicit Error(std::string message) : message_(std::move(message)) {}
@@ -18,7 +18,7 @@ class Error : public std::exception {
   std::string message_;
 };
 
-// The caller passed something that the operation is not defined for.
+// An argument is outside the values for which the operation is defined.
 class InvalidArgument : public Error {
  public:
   using Error::Error;

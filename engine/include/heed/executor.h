@@ -1,4 +1,4 @@
-// Who runs the engine's work: its own small thread pool, the caller's threads, or the calling thread alone.
+// Runs the engine's work on its own thread pool, the caller's threads, or the calling thread alone.
 #ifndef HEED_EXECUTOR_H_
 #define HEED_EXECUTOR_H_
 
@@ -29,24 +29,24 @@ class FunctionRef<R(Args...)> {
   R (*call_)(void*, Args...);
 };
 
-// Runs independent tasks, on any threads and in any order. What the engine computes does not depend on the executor:
-// work is cut by the shape of the problem alone and sums are taken in a fixed order. An executor of the caller's is not trusted
-// either: where it runs a task twice, late, never or under another number, results are the same. What it throws reaches the
-// caller of the engine; outputs then hold unspecified numbers, and nothing but them was written.
+// Runs independent tasks, on any threads and in any order. Results do not depend on the executor: the shape of the problem
+// alone divides the work, and sums have a fixed order. Results are also the same with an executor of your own that runs a task
+// twice, late, never or under another number. Its exceptions reach the caller of the engine; outputs then hold unspecified
+// numbers, and the call wrote nothing else.
 class Executor {
  public:
   virtual ~Executor() = default;
 
-  // Calls task(0) .. task(tasks - 1), each exactly once, and returns when all have returned. If a task throws, the first
-  // exception is thrown again here after the others have ended. A call from inside a task runs serially.
+  // Calls task(0) .. task(tasks - 1), each exactly once, and returns when all have returned. If tasks throw, it throws the
+  // first exception after the others have ended. A call from inside a task runs serially.
   virtual void ParallelFor(int64_t tasks, FunctionRef<void(int64_t)> task) = 0;
 
-  // How many tasks can make progress at once; >= 1, else calls throw InvalidArgument. The engine asks once a call and keeps one
+  // The number of tasks that run at once; below 1 calls throw InvalidArgument. The engine asks once a call and keeps one
   // scratch area for each.
   virtual int concurrency() const = 0;
 };
 
-// Everything on the calling thread.
+// Runs all tasks on the calling thread.
 class SerialExecutor final : public Executor {
  public:
   void ParallelFor(int64_t tasks, FunctionRef<void(int64_t)> task) override {
@@ -55,11 +55,11 @@ class SerialExecutor final : public Executor {
   int concurrency() const override { return 1; }
 };
 
-// A fixed set of threads, the calling one included. Safe to call from several threads at once (the calls then take turns)
-// and after fork() (the child starts its threads anew). Never changes affinity, signal masks or floating-point modes.
+// A fixed set of threads, the calling one included. Several threads may call it at once, and the calls take turns. After fork()
+// the child starts its threads anew. It never changes affinity, signal masks or floating-point modes.
 class ThreadPool final : public Executor {
  public:
-  // threads: how many in all, >= 1; 0 asks for as many as this process may use (affinity and cgroup limits respected).
+  // threads: in all; 0: AvailableThreads(). Throws InvalidArgument for fewer than 0.
   explicit ThreadPool(int threads = 0);
   ~ThreadPool() override;
   ThreadPool(const ThreadPool&) = delete;
@@ -68,7 +68,7 @@ class ThreadPool final : public Executor {
   void ParallelFor(int64_t tasks, FunctionRef<void(int64_t)> task) override;
   int concurrency() const override;
 
-  // The pool that calls without an executor use; made on first use.
+  // The pool of calls without an executor, made on first use.
   static ThreadPool& Default();
 
  private:

@@ -1,4 +1,4 @@
-// Scores and log-sum-exps as the kernels take them: in powers of two.
+// Scores and log-sum-exps in powers of two, as in the kernels.
 #ifndef HEED_LOG_SUM_EXP_H_
 #define HEED_LOG_SUM_EXP_H_
 
@@ -9,8 +9,7 @@
 
 namespace heed {
 
-// A number of nats in powers of two, rounded to T. What is finite stays finite: masks are made of the lowest number that there
-// is.
+// nats * log2(e), rounded to T. Finite numbers stay finite, since masks use the lowest finite number.
 template <class T>
 T InPowersOfTwo(double nats) {
   constexpr double kHighest = std::numeric_limits<T>::max();
@@ -18,8 +17,8 @@ T InPowersOfTwo(double nats) {
   return static_cast<T>(std::isfinite(nats) ? std::clamp(bits, -kHighest, kHighest) : bits);
 }
 
-// What both passes add to scores in powers of two to divide their weights by exp(lse); the correction that Forward leaves is
-// for weights that are divided by this. It is rounded once more than lse. -inf for a row without weights.
+// -lse * log2(e): both passes add it to scores in powers of two to divide weights by exp(lse). It is rounded once more than
+// lse; Forward's correction belongs to weights divided in this way. -inf for a row without weights.
 template <class T>
 T MinusInPowersOfTwo(T lse) {
   return lse == -std::numeric_limits<T>::infinity() ? lse : static_cast<T>(static_cast<double>(lse) * -std::numbers::log2e);

@@ -1,4 +1,4 @@
-// The product of many or few rows with one matrix, as linear layers take it.
+// The product of any number of rows with one matrix, for linear layers.
 #ifndef HEED_PACKED_MATRIX_H_
 #define HEED_PACKED_MATRIX_H_
 
@@ -10,12 +10,12 @@
 
 namespace heed {
 
-// A matrix W [out, in] of floats, copied once into the order in which the product reads it: panels of neighbouring rows of W
-// side by side in SIMD lanes. Reading it is safe from several threads at once.
+// A matrix W [out, in] of floats, copied once into panels of neighbouring rows of W side by side in SIMD lanes, the order in
+// which the product reads it. Several threads may read it at once.
 class PackedMatrix {
  public:
   PackedMatrix() = default;
-  // Any strides; extents of 0 are fine. Throws InvalidArgument that names w, before anything is allocated.
+  // w may have any strides and extents of 0. Throws InvalidArgument, naming w, before it allocates anything.
   explicit PackedMatrix(View<const float, 2> w);
 
   int64_t in() const { return in_; }
@@ -25,8 +25,8 @@ class PackedMatrix {
   //   x     [rows, in], any strides
   //   bias  [out], or absent
   //   y     [rows, out], any strides; distinct elements, apart from x, bias and W
-  // Sums are taken in the order of i, in float, so that a row of y does not depend on the other rows, nor anything on the
-  // number of threads. Throws InvalidArgument, naming the argument and both shapes, before anything is written.
+  // Sums run in the order of i, in float, so a row of y depends neither on other rows nor on the number of threads. Throws
+  // InvalidArgument, naming the argument and both shapes, before it writes anything.
   void Multiply(View<const float, 2> x, View<const float, 1> bias, View<float, 2> y, Executor& executor) const;
 
  private:

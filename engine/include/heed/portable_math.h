@@ -1,11 +1,11 @@
-// Elementary functions in double whose bits depend neither on the C library nor on the processor: sums, products, quotients and
-// square roots of doubles, each rounded to nearest, in an order that stands in the source. The C library's own differ in their
-// last bits between systems, and between processors on one of them.
+// Elementary functions in double whose bits depend neither on the C library nor on the processor. They use sums, products,
+// quotients and square roots of doubles, each rounded to nearest, in a fixed order. The C library's functions differ in their
+// last bits between systems, and between processors of one system.
 //
 // Errors are below 0.7 units in the last place, those of Sin and Cos below 1.2, of Expm1 below 1, of Tanh and Erf below 2.5,
-// and those of Pow below 0.6 + |y log x| / 16. Results below the normal numbers are rounded twice: a quarter of a unit more.
-// What C says of zeros, infinities and NaN holds; errno and the flags of the floating-point environment are not set on purpose.
-// Rounding must be to nearest.
+// and those of Pow below 0.6 + |y log x| / 16. Subnormal results are rounded twice: a quarter of a unit more. Zeros, infinities
+// and NaN give the results of the C standard; errno and floating-point flags are unspecified. The rounding mode must be to
+// nearest.
 #ifndef HEED_PORTABLE_MATH_H_
 #define HEED_PORTABLE_MATH_H_
 
@@ -22,7 +22,7 @@ double Cos(double x);
 double Tanh(double x);
 double Erf(double x);
 
-// For layers, which call them for every number: within 0.52 units in the last place, computed in double with fewer terms.
+// For layers, which call them for every number: errors below 0.52 units in the last place, in double with fewer terms.
 float Exp(float x);
 float Tanh(float x);
 float Erf(float x);

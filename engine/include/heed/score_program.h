@@ -1,17 +1,17 @@
-// Functions of a score that a caller writes: straight-line programs that run inside the fused kernels, forward and backward.
+// Your own functions of a score, as straight-line programs inside the fused kernels, forward and backward.
 //
 //   using namespace heed::program;
-//   const Captured rate(0), width(1);                     // tables, by the place that a call gives them
+//   const Captured rate(0), width(1);                     // tables 0 and 1 of the call
 //   const ScoreProgram kerple(Score() - rate(Head()) * Log1p(width(Head()) * Abs(Query() - Key())));
 //   const MaskProgram documents(Captured::Whole(0)(Query()) == Captured::Whole(0)(Key()));
 //
-// An expression is a number, whole or real, or a truth, for one pair of a query and a key. Arithmetic of whole numbers is whole
-// and exact up to 2^53; a truth in arithmetic is 0 or 1; everything else is real. A program is made once, checked when it is
-// made, and may serve many calls and threads. What a part of it depends on (the call, the head, the query, the key, their
-// offset, the pair) is found out for each call and computed as seldom as that.
+// An expression is a whole number, a real number or a boolean for one pair of a query and a key. Arithmetic of whole numbers is
+// whole, and exact up to 2^53; a boolean in arithmetic is 0 or 1; all else is real. A program is checked when it is made, and
+// may serve many calls and threads. A call computes a part of it once for each call, head, query, key, offset or pair,
+// whichever the part depends on.
 //
-// -inf as a score hides a pair, as does false from a mask. NaN means what it means elsewhere. Where the gradient that arrives
-// at an operation is 0, what it passes on is 0, so that a branch that was not taken cannot turn gradients into NaN.
+// A score of -inf or a mask of false hides a pair. NaN propagates. An operation whose incoming gradient is 0 passes on 0, so a
+// branch that Select did not take cannot turn gradients into NaN.
 #ifndef HEED_SCORE_PROGRAM_H_
 #define HEED_SCORE_PROGRAM_H_
 
@@ -30,14 +30,13 @@ namespace program {
 class Code;
 struct Node;
 
-// What an expression is.
+// The type of an expression: a boolean, a whole number or a real number.
 enum class Kind : uint8_t { kTruth, kWhole, kReal };
 
-// A part of a program. Copies share what they stand for. Operators raise InvalidArgument where the kinds of their operands do
-// not fit.
+// A part of a program. Copies share their nodes. Operators throw InvalidArgument for operands of other kinds.
 class Expression {
  public:
-  Expression(double number);   // NOLINT: numbers stand in expressions as they are
+  Expression(double number);   // NOLINT: numbers convert implicitly in expressions
   Expression(int64_t number);  // NOLINT
   Expression(int number);      // NOLINT
   Expression(bool truth);      // NOLINT
@@ -50,24 +49,23 @@ class Expression {
   std::shared_ptr<const Node> node_;
 };
 
-// The score: scale * q.k with everything that options add to it, soft-capped. Real; not in mask programs.
+// The score: scale * q.k plus all terms of options, soft-capped. Real; not in mask programs.
 Expression Score();
-// Indices of the pair: batch row (of packed sequences: which one), query head, query and key counted within their own sequence.
-// Whole.
+// Indices of the pair: batch row or packed sequence, query head, query and key within their sequence. Whole.
 Expression Batch();
 Expression Head();
 Expression Query();
 Expression Key();
-// Positions of the pair's query and key (heed/call_options.h). Real; whole where the call does not list real ones.
+// Positions of the pair's query and key (heed/call_options.h). Real; whole unless the call lists real positions.
 Expression QueryPosition();
 Expression KeyPosition();
 
-// A table of at most four dimensions that each call brings along (ProgramTable), by its place among the call's tables. Reading
-// takes one whole index a dimension; negative ones count from the end. A read outside of the table is NaN, of a
-// table of truths false; pairs that are hidden otherwise do not mind.
+// A table of at most four dimensions (ProgramTable), by its place among the call's tables. A read takes one whole index a
+// dimension; negative ones count from the end. Reads outside the table give NaN, of boolean tables false; they have no effect
+// on pairs hidden by other masks.
 class Captured {
  public:
-  // Of real numbers, with a gradient.
+  // A table of real numbers, with a gradient.
   explicit Captured(int place) : Captured(place, Kind::kReal) {}
   static Captured Whole(int place) { return {place, Kind::kWhole}; }
   static Captured Truth(int place) { return {place, Kind::kTruth}; }
@@ -87,7 +85,7 @@ class Captured {
   Kind kind_;
 };
 
-// A row of a table of reals: all but its last dimension are given. Dot is the inner product of two rows of the same width.
+// A row of a real table: indices of all dimensions but the last. Dot is the inner product of two rows of the same width.
 struct Row {
   Captured table;
   std::vector<Expression> indices;
@@ -127,31 +125,31 @@ Expression operator>=(const Expression& a, const Expression& b);
 Expression operator==(const Expression& a, const Expression& b);
 Expression operator!=(const Expression& a, const Expression& b);
 
-// Of truths.
+// For booleans.
 Expression operator&(const Expression& a, const Expression& b);
 Expression operator|(const Expression& a, const Expression& b);
 Expression operator!(const Expression& a);
-// Bit by bit, of whole numbers.
+// Bit by bit, for whole numbers.
 Expression BitAnd(const Expression& a, const Expression& b);
 Expression BitOr(const Expression& a, const Expression& b);
 Expression BitXor(const Expression& a, const Expression& b);
-Expression Select(const Expression& condition, const Expression& a, const Expression& b);  // a where it holds, else b
+Expression Select(const Expression& condition, const Expression& a, const Expression& b);  // condition ? a : b
 
 }  // namespace program
 
-// A program whose result takes the place of the score. Copies share it.
+// A program whose result replaces the score. Copies share it.
 class ScoreProgram {
  public:
-  // Throws InvalidArgument for a truth, and for more than 4096 operations.
+  // Throws InvalidArgument for a boolean result, and for more than 4096 operations.
   explicit ScoreProgram(const program::Expression& result);
-  // The program that Text() wrote. Throws InvalidArgument for any other text.
+  // Reads the text of Text(). Throws InvalidArgument for any other text.
   static ScoreProgram FromText(const std::string& text);
   std::string Text() const;
 
-  // The program that computes `next` of the result of this one. Its tables are the first tables() of this one, and behind them
-  // those of `next`. Throws InvalidArgument for more than 4096 operations or 16 tables.
+  // The program that applies `next` to the result of this one. Its tables are the tables() of this one, then those of `next`.
+  // Throws InvalidArgument for more than 4096 operations or 16 tables.
   ScoreProgram Then(const ScoreProgram& next) const;
-  // How many tables a call has to bring along.
+  // The number of tables that a call must give.
   int tables() const;
 
   const program::Code& code() const { return *code_; }
@@ -161,10 +159,10 @@ class ScoreProgram {
   std::shared_ptr<const program::Code> code_;
 };
 
-// A program that says whether a query may look at a key.
+// A program that decides whether a query may attend to a key.
 class MaskProgram {
  public:
-  // Throws InvalidArgument for what is no truth, for a result that depends on the score, and for more than 4096 operations.
+  // Throws InvalidArgument for a result that is no boolean or depends on the score, and for more than 4096 operations.
   explicit MaskProgram(const program::Expression& result);
   static MaskProgram FromText(const std::string& text);
   std::string Text() const;
@@ -176,11 +174,11 @@ class MaskProgram {
   std::shared_ptr<const program::Code> code_;
 };
 
-// What a captured table may be; whole numbers within 2^53. Dimensions that a program does not index come first and have the
-// extent 1: a table that is read at two indices is [1, 1, n, m].
+// A captured table; whole numbers lie within -2^53..2^53. Leading dimensions without an index have extent 1: a table read at
+// two indices is [1, 1, n, m].
 using ProgramTable = std::variant<View<const float, 4>, View<const double, 4>, View<const int64_t, 4>, View<const bool, 4>>;
 
-// A program with the tables that it captured, in the order of their places. They are read during the call, not kept.
+// A program with its captured tables, in the order of their places. A call reads them and keeps no reference.
 struct ProgramScore {
   ScoreProgram program;
   std::vector<ProgramTable> tables;

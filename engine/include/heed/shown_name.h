@@ -1,4 +1,4 @@
-// Texts from outside in messages: names from files, instructions of programs.
+// Prints untrusted texts, such as names from files, safely in messages.
 #ifndef HEED_SHOWN_NAME_H_
 #define HEED_SHOWN_NAME_H_
 
@@ -7,13 +7,12 @@
 
 namespace heed {
 
-// Whether a character may stand on a terminal as it is: none that controls it, ends a line, turns the direction of writing or
-// is no character (Unicode 15, sections 23.1, 23.2 and 23.7).
+// Whether a terminal may print the character: false for controls, ends of lines, marks of writing direction and noncharacters
+// (Unicode 15, sections 23.1, 23.2 and 23.7).
 bool IsPrintable(char32_t character);
 
-// A text that may hold anything, printable on one line: a JSON string of its first 80 characters in UTF-8, with "..." where
-// there are more. What is not printable stands as \u001b, each byte that is no UTF-8 as \ufffd. ShownName leaves the quotes
-// out.
+// Any text, printable on one line: a JSON string of its first 80 characters in UTF-8, then "..." if there are more. Characters
+// that are not printable become \u001b, bytes that are no UTF-8 \ufffd each. ShownName omits the quotes.
 std::string QuotedName(std::string_view name);
 std::string ShownName(std::string_view name);
 

@@ -1,4 +1,4 @@
-// Progress of a call, and how to end it early.
+// Watches the progress of a call and ends it early.
 #ifndef HEED_TASK_OBSERVER_H_
 #define HEED_TASK_OBSERVER_H_
 
@@ -6,18 +6,18 @@
 
 namespace heed {
 
-// An Executor that derives from this class too is told of the tasks of every attention call that runs on it. A call
-// runs its steps one after the other: panels or splits and their merge forward; chunks and sums backward.
+// Derive an Executor from this class too, and every attention call on it reports its tasks. A call runs its steps one after the
+// other: panels or splits and their merge forward; chunks and sums backward.
 class TaskObserver {
  public:
   virtual ~TaskObserver() = default;
 
-  // Before a task begins, on the thread that will compute it and at the same time as on others: `place` 0 .. tasks - 1 is its
-  // place in the order of its step, which has `tasks` of them. What it throws ends this worker, and is thrown to the caller
-  // when the others have come to their end; to end a call soon, throw every time.
+  // Called before a task, on its thread, concurrently with other threads. `place`, 0 .. tasks - 1, is the task's place in its
+  // step of `tasks` tasks. An exception ends this worker and reaches the caller when the other workers have ended; to end a
+  // call soon, throw every time.
   virtual void Took(int64_t place, int64_t tasks) = 0;
 
-  // Within a task that consists of several parts, on its thread: `part` of its `parts` is done. Throws likewise.
+  // Called within a task of several parts, on its thread, after `part` of `parts`. Exceptions act as in Took.
   virtual void Passed(int64_t /*place*/, int64_t /*part*/, int64_t /*parts*/) {}
 };
 

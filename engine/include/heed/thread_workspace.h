@@ -6,9 +6,8 @@
 
 namespace heed {
 
-// The calling thread's own, freed when the thread ends. Calls without a workspace use it; it holds the memory for all workers
-// of a call and keeps the size of the largest. ThreadWorkspace().Release() gives that memory back, and the next call takes what
-// it needs.
+// The calling thread's workspace, freed when the thread ends. Calls without a workspace use it for all their workers; it keeps
+// the size of the largest call. ThreadWorkspace().Release() frees the memory, and the next call allocates anew.
 Workspace& ThreadWorkspace();
 
 }  // namespace heed

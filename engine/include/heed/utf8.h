@@ -1,4 +1,4 @@
-// Texts between bytes and characters.
+// Converts between UTF-8 bytes and characters.
 #ifndef HEED_UTF8_H_
 #define HEED_UTF8_H_
 
@@ -9,11 +9,11 @@
 
 namespace heed {
 
-// The character at the front of `bytes`, which are not empty, and its length in bytes; length 0 where there is no valid one.
+// The first character of `bytes`, which must not be empty, and its length in bytes; length 0 if it is not valid UTF-8.
 std::pair<char32_t, std::size_t> DecodeCharacter(std::string_view bytes);
 
-// Strict UTF-8 (Unicode 15, table 3-7): at an overlong form, a surrogate, a code point beyond U+10FFFF or a truncated character
-// decoding ends. `read` is the number of bytes that were decoded, all of them where the text is valid.
+// Decodes strict UTF-8 (Unicode 15, table 3-7) up to the first overlong form, surrogate, code point beyond U+10FFFF or
+// truncated character. `read` is the number of decoded bytes, all of them if the text is valid.
 struct DecodedUtf8 {
   std::u32string characters;
   std::size_t read = 0;

@@ -1,4 +1,4 @@
-// A view says where the elements of a dense or strided array lie. It owns nothing.
+// A view of the elements of a dense or strided array. It owns nothing.
 #ifndef HEED_VIEW_H_
 #define HEED_VIEW_H_
 
@@ -46,7 +46,7 @@ struct View {
     return data[offset];
   }
 
-  // A view of mutable elements is accepted where constant ones are read.
+  // A view of mutable elements converts to a view of constant ones.
   operator View<const T, Rank>() const
     requires(!std::is_const_v<T>)
   {

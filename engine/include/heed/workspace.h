@@ -1,4 +1,4 @@
-// Scratch memory that survives between calls, so that a loop of calls allocates once.
+// Scratch memory kept between calls, so that a loop of calls allocates once.
 #ifndef HEED_WORKSPACE_H_
 #define HEED_WORKSPACE_H_
 
@@ -7,14 +7,14 @@
 
 namespace heed {
 
-// One block of memory, aligned for vectors. Grows when a call needs more, never shrinks by itself. Not safe for use by two
-// calls at the same time.
+// One block of memory, aligned for vectors. It grows when a call needs more and shrinks only by Release. Two calls must not use
+// it at the same time.
 class Workspace {
  public:
   Workspace() = default;
   explicit Workspace(std::size_t bytes) { Reserve(bytes); }
 
-  // Makes at least `bytes` available; earlier contents are lost when it grows. Throws std::bad_alloc.
+  // Makes at least `bytes` available; growing loses earlier contents. Throws std::bad_alloc.
   void Reserve(std::size_t bytes);
   void Release();
 

@@ -1,4 +1,4 @@
-// What operations mean, in double precision, for single numbers; truths are 0 and 1.
+// Computes operations in double precision, for single numbers; booleans are 0 and 1.
 #ifndef HEED_PROGRAM_ARITHMETIC_H_
 #define HEED_PROGRAM_ARITHMETIC_H_
 

@@ -15,7 +15,7 @@ using core::Refuse;
 using enum Operation;
 
 const char* NameOf(Kind kind) {
-  return kind == Kind::kTruth ? "a truth" : kind == Kind::kWhole ? "a whole number" : "a real number";
+  return kind == Kind::kTruth ? "a boolean" : kind == Kind::kWhole ? "a whole number" : "a real number";
 }
 
 [[noreturn]] void RefuseOperand(Operation operation, const char* expected, Kind got) {
@@ -38,10 +38,10 @@ Kind KindOf(Operation operation, const std::vector<Kind>& operands) {
       return Kind::kTruth;
     case Typing::kLogic:
       for (Kind kind : operands)
-        if (kind != Kind::kTruth) RefuseOperand(operation, "truths", kind);
+        if (kind != Kind::kTruth) RefuseOperand(operation, "booleans", kind);
       return Kind::kTruth;
     case Typing::kSelection:
-      if (operands[0] != Kind::kTruth) RefuseOperand(operation, "a truth to choose by", operands[0]);
+      if (operands[0] != Kind::kTruth) RefuseOperand(operation, "a boolean condition", operands[0]);
       return std::max(operands[1], operands[2]);
   }
   return Kind::kReal;
@@ -84,7 +84,7 @@ bool CodeBuilder::IsConstant(int index, double number) const {
 int CodeBuilder::Simplified(Operation operation, const std::vector<int>& x) {
   const auto real = [&](int index) { return code_[index].kind == Kind::kReal; };
   switch (operation) {
-    // Not where it would turn a whole number or a truth into a real one.
+    // Not where it would turn a whole number or a boolean into a real number.
     case kAdd:
       if (IsConstant(x[0], 0) && (real(x[1]) || !real(x[0])) && code_[x[1]].kind != Kind::kTruth) return x[1];
       [[fallthrough]];

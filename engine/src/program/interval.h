@@ -19,7 +19,7 @@ struct Interval {
     return {-std::numeric_limits<double>::infinity(), std::numeric_limits<double>::infinity(), true};
   }
   bool single() const { return low == high && !nan; }
-  // As a truth: always, never.
+  // Of a boolean: whether it is always true, always false.
   bool always() const { return low != 0 && !nan; }
   bool never() const { return high == 0 && !nan; }
 };

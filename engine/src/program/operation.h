@@ -85,12 +85,12 @@ constexpr int kOperations = static_cast<int>(Operation::kScaledAdd) + 1;
 // What kinds operands have and what becomes of them.
 enum class Typing : uint8_t {
   kLeaf,
-  kArithmetic,  // numbers or truths; whole unless an operand is real
-  kReal,        // numbers or truths; real
-  kWhole,       // numbers or truths; whole
-  kComparison,  // numbers or truths; a truth
-  kLogic,       // truths; a truth
-  kSelection,   // a truth and two of anything; the wider of the two
+  kArithmetic,  // numbers or booleans; whole unless an operand is real
+  kReal,        // numbers or booleans; real
+  kWhole,       // numbers or booleans; whole
+  kComparison,  // numbers or booleans; a boolean
+  kLogic,       // booleans; a boolean
+  kSelection,   // a boolean and two of any kind; the wider kind of the two
 };
 
 struct OperationFacts {

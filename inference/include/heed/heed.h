@@ -1,11 +1,10 @@
 /* heed for C and for languages that call C: attention forward, backward and decoding, and models of `heed train` and `heed
    study`. C99.
 
-   Calls return a status and throw nothing; heed_message() says in a sentence what was wrong, with the argument's name and the
-   shapes. After an error nothing was written, but where HEED_FAILED says otherwise. Memory belongs to whoever made it: arrays
-   to the caller, heed_cache and heed_model to heed until they are destroyed. Different threads may call at once, with caches of
-   their own. The meaning of every option is that of heed/attention.h. Statuses and choices are
-   numbers of 32 bits in every language. */
+   Calls return a status and throw nothing; heed_message() names the argument, says what was expected and gives the shapes. A
+   call that fails writes nothing, except with HEED_FAILED. The caller owns arrays; heed owns heed_cache and heed_model until
+   you destroy or close them. Several threads may call at once, each with its own caches. Options have the meaning of
+   heed/attention.h. Statuses and choices are numbers of 32 bits in every language. */
 #ifndef HEED_HEED_H_
 #define HEED_HEED_H_
 
@@ -17,7 +16,7 @@
 #else
 #define HEED_C_API
 #endif
-/* Tells gcc that an address is taken and nothing read behind it, so that it does not warn of memory for results. */
+/* Tells gcc that the call reads nothing behind the address, so that it does not warn of uninitialised memory for results. */
 #if defined(__GNUC__) && !defined(__clang__) && __GNUC__ >= 11
 #define HEED_C_ADDRESS_ONLY __attribute__((access(none, 1)))
 #else
@@ -31,29 +30,29 @@ extern "C" {
 typedef int32_t heed_status;
 enum {
   HEED_OK = 0,
-  HEED_INVALID_ARGUMENT = 1, /* the caller passed something that the call is not defined for */
+  HEED_INVALID_ARGUMENT = 1, /* an argument is outside the values for which the call is defined */
   HEED_FILE_ERROR = 2,       /* a file cannot be read or is malformed */
   HEED_OUT_OF_MEMORY = 3,
   HEED_FAILED = 4 /* anything else; outputs may hold any numbers */
 };
 
-/* What the calling thread's last call that failed has to say, in UTF-8; "" where none failed. Valid until the thread's next
-   call that fails. */
+/* The message of the calling thread's last failed call, in UTF-8; "" if none failed. Valid until the thread's next failed
+   call. */
 HEED_C_API const char* heed_message(void);
 HEED_C_API const char* heed_version(void);
 
 typedef int32_t heed_type;
 enum { HEED_FLOAT32 = 0, HEED_FLOAT64 = 1, HEED_BFLOAT16 = 2, HEED_FLOAT16 = 3 };
 
-/* Element (i, j, k, l) lies at data[i * stride[0] + j * stride[1] + k * stride[2] + l * stride[3]]; strides count elements, of
-   any sign. Arrays of three dimensions use the first three. data NULL: absent, where an argument is optional. */
+/* Element (i, j, k, l) lies at data[i * stride[0] + j * stride[1] + k * stride[2] + l * stride[3]]; strides are in elements and
+   may be negative. Arrays of three dimensions use the first three. data NULL: absent, for optional arguments. */
 typedef struct heed_array {
   void* data;
   int64_t extent[4];
   int64_t stride[4];
 } heed_array;
 
-/* The array of row-major memory without gaps; the last extent of arrays of three dimensions is 1. */
+/* A row-major array without gaps; give 1 as the last extent of arrays of three dimensions. */
 HEED_C_API HEED_C_ADDRESS_ONLY heed_array heed_contiguous(const void* data, int64_t extent0, int64_t extent1, int64_t extent2,
                                                           int64_t extent3);
 
@@ -62,19 +61,19 @@ enum { HEED_CAUSAL_NONE = 0, HEED_CAUSAL_BOTTOM_RIGHT = 1, HEED_CAUSAL_TOP_LEFT 
 typedef int32_t heed_empty_row;
 enum { HEED_EMPTY_ROW_ZERO = 0, HEED_EMPTY_ROW_UNIFORM = 1 };
 
-/* Made by heed_attention_default() and then changed. Pointers may be NULL where an option is not wanted; what they point to is
-   read during a call, not kept. Tables have float, in calls with HEED_FLOAT64 double. */
+/* Start from heed_attention_default() and set options. NULL pointers mean absent options; a call reads the memory and keeps no
+   pointer. Tables are float, in calls with HEED_FLOAT64 double. */
 typedef struct heed_attention {
   size_t struct_bytes; /* sizeof(heed_attention) */
   double scale;        /* multiplies q.k; NaN: 1/sqrt(D) */
   double softcap;      /* 0: none */
   heed_causal causal;
-  int64_t window_left, window_right; /* keys around a query's own position; -1: no bound. Query i stands beside key i unless
-                                        `causal` or query_positions say otherwise */
+  int64_t window_left, window_right; /* keys around a query's own position; -1: no bound. Query i has position i unless
+                                        `causal` or query_positions set it */
   const int64_t* query_lengths;      /* [B] */
   const int64_t* key_lengths;        /* [B], or [B, Nq] with key_lengths_per_query */
   int key_lengths_per_query;
-  const int64_t* query_positions; /* [Nq], for all batch rows; with NULL queries stand as `causal` aligns them */
+  const int64_t* query_positions; /* [Nq], for all batch rows; NULL: as `causal` aligns queries */
   const int64_t* key_positions;   /* [Nk] */
   heed_array bias;                /* added to the scores: extents of [B, Hq, Nq, Nk] or 1 */
   const void* relative_bias;      /* [Hq, 2 * max_distance + 1]: a number per head and clipped offset */
@@ -88,12 +87,11 @@ typedef struct heed_attention {
 HEED_C_API heed_attention heed_attention_default(void);
 
 /* q [B, Hq, Nq, D], k [B, Hkv, Nk, D], v [B, Hkv, Nk, Dv] -> out [B, Hq, Nq, Dv]; all have elements of `type`. lse [B, Hq, Nq]
-   (float, for HEED_FLOAT64 double) may be absent; heed_backward wants it. attention NULL: the default. */
+   (float, for HEED_FLOAT64 double) may be absent; heed_backward needs it. attention NULL: the default. */
 HEED_C_API heed_status heed_forward(const heed_attention* attention, heed_type type, heed_array q, heed_array k, heed_array v,
                                     heed_array out, heed_array lse);
 
-/* The gradients of sum(out * d_out); those that are absent are not computed. Those of tables have the tables' types and shapes.
- */
+/* The gradients of sum(out * d_out); absent ones are not computed. Gradients of tables have the tables' types and shapes. */
 typedef struct heed_gradients {
   heed_array q, k, v;
   heed_array bias;
@@ -101,15 +99,15 @@ typedef struct heed_gradients {
   void* slopes;
 } heed_gradients;
 
-/* With HEED_BFLOAT16 and HEED_FLOAT16 `out` is what was rounded: where scores are large, the gradients of q and k then lose up
-   to ten times what rounding their own elements costs (docs/numerics.md, Precision). HEED_FLOAT32 arrays lose nothing. */
+/* With HEED_BFLOAT16 and HEED_FLOAT16 `out` is rounded: where scores are large, the gradients of q and k then lose up to ten
+   times what rounding their own elements costs (docs/numerics.md, Precision). HEED_FLOAT32 arrays lose nothing. */
 HEED_C_API heed_status heed_backward(const heed_attention* attention, heed_type type, heed_array q, heed_array k, heed_array v,
                                      heed_array out, heed_array lse, heed_array d_out, const heed_gradients* gradients);
 
-/* Keys and values of the tokens so far, in HEED_FLOAT32 or HEED_FLOAT64. Not for two threads at once. */
+/* Keys and values of the tokens so far, in HEED_FLOAT32 or HEED_FLOAT64. Two threads must not use a cache at once. */
 typedef struct heed_cache heed_cache;
 
-/* capacity: tokens to make room for; more are taken too. */
+/* capacity: tokens to allocate memory for; the cache grows beyond it. */
 HEED_C_API heed_status heed_cache_create(heed_type type, int64_t batch, int64_t kv_heads, int64_t head_dim, int64_t value_dim,
                                          int64_t capacity, heed_cache** cache);
 HEED_C_API void heed_cache_destroy(heed_cache* cache); /* NULL is fine */
@@ -122,41 +120,43 @@ HEED_C_API heed_status heed_cache_truncate(heed_cache* cache, int64_t length);
 HEED_C_API heed_status heed_cache_attend(const heed_cache* cache, const heed_attention* attention, heed_array q, heed_array out,
                                          heed_array lse);
 
-/* A model that `heed train` or `heed study` wrote: the folder with config.json and model.safetensors. A model of a text, a
-   network or counts, continues texts, one of labelled sequences predicts; what the other kind does is HEED_INVALID_ARGUMENT. */
+/* A model that `heed train` or `heed study` wrote: a folder with config.json and model.safetensors. A model of a text, a
+   network or counts, continues texts; a model of labelled sequences predicts. Calls for the other kind return
+   HEED_INVALID_ARGUMENT. */
 typedef struct heed_model heed_model;
 
 HEED_C_API heed_status heed_model_open(const char* folder, heed_model** model);
 HEED_C_API void heed_model_close(heed_model* model); /* NULL is fine */
-/* The most likely continuation of a prompt in UTF-8 by so many characters, in UTF-8 with a NUL at its end: at most capacity
-   bytes are written, NUL included; a longer text is HEED_INVALID_ARGUMENT. A character takes at most 4 bytes. */
+/* Writes the most likely continuation of a prompt by so many characters, in UTF-8 with a NUL at its end, at most capacity bytes
+   including the NUL; HEED_INVALID_ARGUMENT for a longer text. A character takes at most 4 bytes. */
 HEED_C_API heed_status heed_model_continue(const heed_model* model, const char* prompt, int64_t characters, char* text,
                                            size_t capacity);
 
-/* The probability of each character behind a prompt in UTF-8, at least one character of which a network reads the last that fit
-   its context: count numbers, heed_model_outputs(model), of the characters that heed_model_class names. */
+/* Writes the probability that each character comes after a prompt of at least one character in UTF-8: count =
+   heed_model_outputs(model) numbers, for the characters of heed_model_class. A network reads the last characters that fit its
+   context. */
 HEED_C_API heed_status heed_model_next(const heed_model* model, const char* prompt, double* probabilities, int64_t count);
 
-/* Of labelled sequences: how many numbers a step has and the name of one, in UTF-8 and valid while the model is open; how many
-   numbers an answer has (probabilities of classes, one value, or those of a forecast; of a text those of its characters) and
-   the name of a class, or a character; how many answers a row of so many steps has, which is 1 unless each step has one. 0 and
-   NULL where there is no such thing. */
+/* Sizes and names of a model; names are in UTF-8 and valid while the model is open. columns and column: numbers of a step of
+   labelled sequences, and their names. outputs: numbers of an answer (probabilities of classes or characters, one value, or the
+   values of a forecast). class: the name of a class, or a character. answers: of a row of so many steps, 1 unless each step has
+   one. 0 and NULL where a model has none. */
 HEED_C_API int64_t heed_model_columns(const heed_model* model);
 HEED_C_API const char* heed_model_column(const heed_model* model, int64_t column);
-/* Of a column of text the name of one of its categories, from 0; NULL where there is no such thing. Where a text stands in the
-   table, its category's number stands among the features, and NaN for an empty cell. */
+/* The name of a category, from 0, of a text column; NULL where there is none. Features hold a category's number for a text, and
+   NaN for an empty cell. */
 HEED_C_API const char* heed_model_category(const heed_model* model, int64_t column, int64_t category);
 HEED_C_API int64_t heed_model_outputs(const heed_model* model);
 HEED_C_API const char* heed_model_class(const heed_model* model, int64_t output);
 HEED_C_API int64_t heed_model_answers(const heed_model* model, int64_t steps);
 
-/* What `heed predict` says of features [rows, steps, columns], the numbers as they were measured: out [rows, answers, outputs],
-   out_count numbers. times [rows, steps] where the model knows times, dates in seconds since 1970, else NULL; lengths [rows], 1
-   to steps, or NULL for all; target [rows, steps], of a forecast whose target is none of the columns, else NULL. low and high,
-   [rows, answers, outputs] or NULL: where 80 % of the true values lay around answers when the model was made; not of classes.
-   All row-major without gaps. A row has the same bits alone and beside others, but for a calendar, which learns from all rows
-   of a call, and for a self-attentive encoder without causality beside a row of more than 16,384 steps. The thread keeps the
-   memory that its largest call took. */
+/* The answers of `heed predict` for features [rows, steps, columns], in their original units: out [rows, answers, outputs],
+   out_count numbers. times [rows, steps] for a model with times, dates in seconds since 1970, else NULL; lengths [rows], 1 to
+   steps, or NULL for all; target [rows, steps], for a forecast whose target is none of the columns, else NULL. low and high,
+   [rows, answers, outputs] or NULL: the interval around answers that held 80 % of the true values when the model was made; not
+   for classes. All row-major without gaps. A row has the same bits alone and among others, except with a calendar, which learns
+   from all rows of a call, and with a self-attentive encoder without causality among rows of more than 16,384 steps. The thread
+   keeps the memory of its largest call. */
 HEED_C_API heed_status heed_model_predict(const heed_model* model, const double* features, int64_t rows, int64_t steps,
                                           int64_t columns, const double* times, const int64_t* lengths, const double* target,
                                           double* out, int64_t out_count, double* low, double* high);

@@ -1,4 +1,4 @@
-// What the layers of a model keep of one row's steps so far, for decoding one step after the other.
+// The caches of a model's layers for one row, for step-by-step decoding.
 #ifndef HEED_LAYER_CACHES_H_
 #define HEED_LAYER_CACHES_H_
 
@@ -10,17 +10,17 @@
 
 namespace heed {
 
-// What a layer in linear time keeps, however many steps there were: the state of each head (heed/linear_attention.h), and the
-// last inputs of its short convolution where it has one. Not safe for use by two threads at once.
+// The state of a layer in linear time, whose size does not grow with the steps: the state of each head
+// (heed/linear_attention.h), and the last inputs of its short convolution, if any. Not safe for use by two threads at once.
 class LinearState {
  public:
-  // heads_state: numbers of the states of all heads; inputs: those of the last inputs. All are 0 before the first step.
+  // heads_state, inputs: how many numbers the heads' states and the last inputs have. All are 0 before the first step.
   LinearState(int64_t heads_state, int64_t inputs);
 
   // Steps so far.
   int64_t length() const { return now_.length; }
-  // Forgets the steps from `length` on. Of earlier steps it holds those before the last call alone, so that `length` is 0,
-  // length() before that call, or length(). Throws InvalidArgument.
+  // Forgets the steps from `length` on. It keeps the state before the last call: throws InvalidArgument unless `length` is 0,
+  // length() before that call, or length().
   void Truncate(int64_t length);
 
  private:
@@ -29,7 +29,7 @@ class LinearState {
     std::vector<float> state, inputs;
     int64_t length = 0;
   };
-  // What there is becomes `before_`; the caller writes all numbers of `now_`.
+  // Moves the state to `before_`; the caller writes all numbers of `now_`.
   void Begin(int64_t steps) {
     std::swap(before_, now_);
     now_.length = before_.length + steps;
@@ -45,8 +45,8 @@ struct LayerCaches {
 
   // Steps in every layer.
   int64_t length() const;
-  // Forgets the steps from `length` on, in every layer that holds more. Throws InvalidArgument for a negative length, and where
-  // states no longer hold it; nothing has changed then.
+  // Forgets the steps from `length` on, in every layer that holds more. Throws InvalidArgument, before anything changes, for a
+  // negative length and for one that states no longer hold.
   void Truncate(int64_t length);
 };
 

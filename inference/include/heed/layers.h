@@ -1,6 +1,6 @@
-// The layers around attention, for inference on plain memory: rows of numbers in, rows out. Their weights are given by name
-// (heed/weights.h); a layer whose weights were not loaded refuses to compute. Reading a layer is safe from several threads at
-// once. All throw InvalidArgument, naming the argument and both shapes, before anything is written.
+// The layers around attention, for inference on plain memory: rows of numbers in, rows out. Load their weights by name
+// (heed/weights.h) first. Several threads may use a layer at once. All throw InvalidArgument, naming the argument and both
+// shapes, before they write anything, also where weights were not loaded.
 #ifndef HEED_LAYERS_H_
 #define HEED_LAYERS_H_
 
@@ -15,7 +15,7 @@
 
 namespace heed {
 
-// y = W x + b of every row. Parameters weight [out, in] and, with bias, bias [out].
+// y = W x + b for every row. Parameters weight [out, in] and, with bias, bias [out].
 class Linear {
  public:
   Linear(int64_t in, int64_t out, bool bias = true);
@@ -23,9 +23,9 @@ class Linear {
 
   int64_t in() const { return in_; }
   int64_t out() const { return out_; }
-  // x [rows, in] -> y [rows, out], any strides; y apart from x.
+  // x [rows, in] -> y [rows, out], any strides; y must not overlap x.
   void Forward(View<const float, 2> x, View<float, 2> y, Executor& executor) const;
-  // The same for every batch row: x [batch, steps, in] -> y [batch, steps, out].
+  // x [batch, steps, in] -> y [batch, steps, out].
   void Forward(View<const float, 3> x, View<float, 3> y, Executor& executor) const;
 
  private:
@@ -43,7 +43,7 @@ class LayerNorm {
  public:
   explicit LayerNorm(int64_t width, double eps = 1e-5);
   Parameters parameters();
-  // x, y [rows, width], any strides; y is x itself or apart from it.
+  // x, y [rows, width], any strides; y is x itself or does not overlap it.
   void Forward(View<const float, 2> x, View<float, 2> y) const;
 
  private:
@@ -57,9 +57,9 @@ class Embedding {
  public:
   Embedding(int64_t tokens, int64_t width);
   Parameters parameters();
-  // y[r, :] = scale * weight[tokens[r], :], y [rows, width]. Tokens outside 0..tokens-1 are refused.
+  // y[r, :] = scale * weight[tokens[r], :], y [rows, width]. Throws InvalidArgument for tokens outside 0..tokens-1.
   void Forward(View<const int32_t, 1> tokens, float scale, View<float, 2> y) const;
-  // The numbers, [tokens, width]; absent before they were loaded.
+  // The weight, [tokens, width]; absent before loading.
   View<const float, 2> weight() const;
 
  private:
@@ -67,11 +67,7 @@ class Embedding {
   std::vector<float> weight_;
 };
 
-enum class Activation {
-  kRelu,
-  kGelu,
-  kGeluTanh
-};  // kGelu: x * Phi(x), exact; kGeluTanh: its approximation by tanh, as GPT-2 has it
+enum class Activation { kRelu, kGelu, kGeluTanh };  // kGelu: x * Phi(x), exact; kGeluTanh: GPT-2's approximation by tanh
 
 float Activate(float x, Activation activation);
 
@@ -82,7 +78,7 @@ class PositionWiseFFN {
   // input_width: of x; 0: width.
   PositionWiseFFN(int64_t width, int64_t hiddens, Activation activation, int64_t input_width = 0);
   Parameters parameters();
-  // x [rows, input_width] -> y [rows, width], any strides; y apart from x.
+  // x [rows, input_width] -> y [rows, width], any strides; y must not overlap x.
   void Forward(View<const float, 2> x, View<float, 2> y, ModelWorkspace& workspace, Executor& executor) const;
   void Forward(View<const float, 2> x, View<float, 2> y, Executor& executor) const;
 

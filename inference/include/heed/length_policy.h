@@ -1,12 +1,12 @@
-// What to do with positions that a table does not reach.
+// The policy for positions beyond a table.
 #ifndef HEED_LENGTH_POLICY_H_
 #define HEED_LENGTH_POLICY_H_
 
 namespace heed {
 
 enum class LengthPolicy {
-  kError,   // refuse, naming the length and the limit
-  kExtend,  // compute further rows (sinusoidal only)
+  kError,   // throw InvalidArgument, naming the length and the limit
+  kExtend,  // compute more rows (sinusoidal only)
   kClamp,   // repeat the last row
 };
 

@@ -12,12 +12,11 @@
 
 namespace heed {
 
-// Numbers that a call takes and gives back, in blocks that are kept: once a call has been made, those that need no more memory
-// allocate none. The engine keeps scratch of its own for the calling thread (heed/thread_workspace.h). Not safe for use by two
-// calls at the same time.
+// Memory for a call in kept blocks: a call that needs no more memory than an earlier one allocates none. The engine keeps its
+// own scratch for the calling thread (heed/thread_workspace.h). Two calls must not use it at the same time.
 class ModelWorkspace {
  public:
-  // What is taken while a frame lives is given back when it ends. Frames end in the opposite order of their making.
+  // The end of a frame returns all memory taken during its life. Frames end in the reverse order of their making.
   class Frame {
    public:
     explicit Frame(ModelWorkspace& workspace);
@@ -30,24 +29,24 @@ class ModelWorkspace {
     std::size_t block_, used_;
   };
 
-  // `count` objects, 0 or more, which hold anything, aligned for vectors. Throws InvalidArgument where their bytes are beyond
-  // 2^62, and std::bad_alloc.
+  // `count` uninitialised objects, 0 or more, aligned for vectors. Throws InvalidArgument for more than 2^62 bytes, and
+  // std::bad_alloc.
   template <class T>
     requires std::is_trivially_copyable_v<T>
   T* Take(int64_t count) {
     return reinterpret_cast<T*>(TakeBytes(count, sizeof(T)));
   }
-  // A matrix of them in one piece.
+  // A contiguous uninitialised matrix.
   View<float, 2> TakeRows(int64_t rows, int64_t width);
 
-  // Gives all memory back; not while a frame lives.
+  // Frees all memory. Do not call it while a frame lives.
   void Release();
 
  private:
   std::byte* TakeBytes(int64_t count, std::size_t element_bytes);
 
   std::vector<Workspace> blocks_;
-  std::size_t block_ = 0, used_ = 0;  // the block that numbers are taken from, and bytes that are taken of it
+  std::size_t block_ = 0, used_ = 0;  // the current block, and its bytes in use
   int frames_ = 0;
 };
 

@@ -1,5 +1,4 @@
-// Multi-head attention on plain memory, for inference with trained weights: the names and the meaning of
-// heed::nn::MultiHeadAttention, without a framework.
+// Multi-head attention on plain memory, for inference with trained weights: heed::nn::MultiHeadAttention without a framework.
 #ifndef HEED_MULTI_HEAD_ATTENTION_H_
 #define HEED_MULTI_HEAD_ATTENTION_H_
 
@@ -20,7 +19,7 @@
 
 namespace heed {
 
-// Positional schemes inside attention. Their parameters stand below "position", as those of heed::nn do.
+// Positional schemes inside attention. Their parameters have the names of heed::nn, "position.*".
 struct RotaryPosition {
   RotaryOptions options = {};  // rotary_dim 0: all columns of a head
   RotaryLayout layout = RotaryLayout::kHalf;
@@ -48,7 +47,7 @@ struct SinusoidalBiasPosition {};  // position.cosine, .sine, each [num_heads, 1
 struct TransformerXlPosition {     // position.projection [width, width], .content_bias, .position_bias [num_heads, head_dim]
   int64_t max_distance = 512;
 };
-struct XPosPosition {};   // with causality alone
+struct XPosPosition {};   // causal attention only
 struct DebertaPosition {  // position.embeddings [2 * max_distance, width], .key_projection.*, .query_projection.*
   int64_t max_distance = 512;
 };
@@ -60,17 +59,17 @@ using AttentionPosition =
                  SandwichPosition, FirePosition, TemperaturePosition, SinusoidalBiasPosition, TransformerXlPosition,
                  XPosPosition, DebertaPosition, CopePosition>;
 
-// What is done to the rows of queries and keys before any rotation: divided by their lengths and times exp(log_scale) in each
-// head, at most 100 (query_key_norm.log_scale [num_heads]); or divided by the root of their mean square and times a weight in
-// each column (query_key_norm.query_weight, .key_weight [head_dim]). See heed/nn/query_key_norm.h.
+// Normalises queries and keys before any rotation. kL2 divides both by their norms and multiplies queries by exp(log_scale), at
+// most 100, in each head (query_key_norm.log_scale [num_heads]). kRms divides both by their root mean square and multiplies
+// them by a weight in each column (query_key_norm.query_weight, .key_weight [head_dim]). See heed/nn/query_key_norm.h.
 enum class QueryKeyNorm { kNone, kL2, kRms };
 
 struct MultiHeadAttentionOptions {
   int64_t num_hiddens = 0, num_heads = 0;
   bool bias = false;                                     // of the four projections
-  int64_t kv_heads = 0;                                  // 0: as many as num_heads
+  int64_t kv_heads = 0;                                  // 0: num_heads
   int64_t query_size = 0, key_size = 0, value_size = 0;  // input widths; 0: num_hiddens
-  int64_t head_dim = 0;                                  // width of a head; 0: num_hiddens / num_heads, then whole
+  int64_t head_dim = 0;                                  // width of a head; 0: num_hiddens / num_heads, which must be whole
   Causal causal = Causal::kNone;
   Window window = {};                  // keys around a query's own position
   std::optional<double> scale = {};    // 1/sqrt(head width) by default
@@ -80,21 +79,21 @@ struct MultiHeadAttentionOptions {
   QueryKeyNorm query_key_norm = QueryKeyNorm::kNone;
 };
 
-// What a call of MultiHeadAttention has beside its arrays.
+// The options of a call of MultiHeadAttention.
 struct MultiHeadCall {
   Lengths valid_lens = {};                // absent, [batch] or [batch, n]; zero or less means no key, more than m means all
   KeyValueCache<float>* cache = nullptr;  // see Forward
-  // Where tokens of queries and of keys stand, of both the same: [batch, n] finite numbers, without a cache. Absent: 0, 1, ..
+  // Positions of queries and keys alike: [batch, n] finite numbers, without a cache. Absent: 0, 1, ..
   View<const double, 2> positions = {};
 };
 
 class AttentionScheme;
 
 // W_o(attention(W_q queries, W_k keys, W_v values)), heads side by side in the width. Parameters W_q, W_k, W_v, W_o, each a
-// Linear as d2l's PyTorch edition names them, and those of the scheme. Reading it is safe from several threads at once.
+// Linear as d2l's PyTorch edition names them, and those of the scheme. Several threads may use it at once.
 class MultiHeadAttention {
  public:
-  // Throws InvalidArgument that names the option.
+  // Throws InvalidArgument, naming the option.
   explicit MultiHeadAttention(MultiHeadAttentionOptions options);
   MultiHeadAttention(int64_t num_hiddens, int64_t num_heads, bool bias = false);
 
@@ -106,11 +105,11 @@ class MultiHeadAttention {
   MultiHeadAttention& operator=(MultiHeadAttention&&) noexcept;
 
   // queries [batch, n, query_size], keys [batch, m, key_size], values [batch, m, value_size] -> out [batch, n, num_hiddens],
-  // any strides; out apart from the inputs.
-  // With a cache, the projected keys and values are appended to it and the queries look at all that it holds: valid_lens count
-  // from its first token, and with Causal::kBottomRight the last query is the last token. Keys are kept as the scheme turned
-  // them, so a rotary scaling that depends on the length is refused. After an error the cache holds what it held before.
-  // Throws InvalidArgument, naming the argument and both shapes, before out is written.
+  // any strides; out must not overlap the inputs.
+  // With a cache, the call appends the projected keys and values to it, and the queries attend to all its tokens: valid_lens
+  // count from its first token, and with Causal::kBottomRight the last query is the last token. The cache holds turned keys, so
+  // a rotary scaling that depends on the length throws. An error leaves the cache unchanged.
+  // Throws InvalidArgument, naming the argument and both shapes, before it writes out.
   void Forward(View<const float, 3> queries, View<const float, 3> keys, View<const float, 3> values, View<float, 3> out,
                const MultiHeadCall& call, ModelWorkspace& workspace, Executor& executor) const;
   void Forward(View<const float, 3> queries, View<const float, 3> keys, View<const float, 3> values, View<float, 3> out,
@@ -118,11 +117,11 @@ class MultiHeadAttention {
   void Forward(View<const float, 3> queries, View<const float, 3> keys, View<const float, 3> values, View<float, 3> out,
                const Lengths& valid_lens = {}, KeyValueCache<float>* cache = nullptr) const;
 
-  // An empty cache of the sizes that Forward takes.
+  // An empty cache with the sizes of this layer.
   KeyValueCache<float> NewCache(int64_t batch, int64_t capacity = 0) const;
 
  private:
-  struct Tokens;  // projected queries or keys, and where they stand
+  struct Tokens;  // projected queries or keys, and their positions
   void Normalise(const Tokens& tokens, bool queries) const;
   void Turn(const Tokens& tokens, int64_t length, ModelWorkspace& workspace, Executor& executor) const;
   Attention Call() const;

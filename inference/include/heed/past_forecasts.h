@@ -1,5 +1,5 @@
-// Forecasts from a sequence's own past values, whole, and no features. The laboratory fits them; what they foretell stands
-// here.
+// Forecasts from a sequence's own past values, without features. The laboratory fits the methods; this header predicts with
+// them.
 #ifndef HEED_PAST_FORECASTS_H_
 #define HEED_PAST_FORECASTS_H_
 
@@ -14,10 +14,10 @@
 
 namespace heed {
 
-// The fields of a method are visited by their names in the file of a kept model. Validate throws InvalidArgument that names the
-// field which is not what the method needs.
+// VisitFields visits a method's fields by their names in a saved model's file. Validate throws InvalidArgument, naming a field
+// that does not suit the method.
 
-// What is forecast in place of a value: its logarithm, or the value in units of `unit`.
+// The scale of forecasts: logarithms of values, or values in units of `unit`.
 struct ForecastScale {
   double unit = 1;
   bool logs = false;
@@ -26,12 +26,11 @@ struct ForecastScale {
   double Value(double scaled) const { return logs ? portable::Exp(scaled) : scaled * unit; }
 };
 
-// The values of the last season again.
+// Repeats the values of the last season.
 struct RepeatedSeason {
   int64_t season = 1;  // in steps
 
-  // What stood there a season before; of more steps ahead than a season has, so many seasons before that it is known.
-  // past: at least a season.
+  // Each value is the one a season before, or as many seasons before as needed for a known one. past: at least a season.
   void Foretell(std::span<const double> past, std::span<double> values) const;
 };
 template <class Visit>
@@ -40,7 +39,7 @@ void VisitFields(RepeatedSeason& method, const Visit& visit) {
 }
 void Validate(const RepeatedSeason& method);
 
-// Memory for the parts after each step of a sequence, [steps] each; they hold from the end of its first season on.
+// Memory for the parts after each step of a sequence, [steps] each; valid from the end of its first season on.
 struct SmoothedParts {
   std::span<double> season, level, trend;
 };
@@ -49,17 +48,17 @@ struct SmoothedParts {
 // "Forecasting: principles and practice", section 8.3 and 8.5).
 struct Smoothing {
   int64_t season = 1;  // in steps; 1: none
-  bool logs = false;   // whether logarithms of the values are smoothed
-  // How fast the parts follow the values, each between 0 and 1, and what is left of the trend from a step to the next.
+  bool logs = false;   // whether it smooths logarithms of the values
+  // Smoothing rates of the parts, each between 0 and 1, and the share of the trend that remains from a step to the next.
   double level = 0, trend = 0, season_rate = 0, damping = 1;
 
-  // A sequence of fewer than two seasons has none.
+  // The season, or 1 (none) for a sequence of fewer than two seasons.
   int64_t SeasonOf(int64_t steps) const { return steps < 2 * season ? 1 : season; }
-  // Begun by the means of the first two seasons, or by the first value where `cycle`, the sequence's season, is 1. scaled: at
-  // least one value, see ForecastScale. Adds up the squares of the one-step errors after the first season. level and trend of
-  // `parts` may be absent.
+  // Starts from the means of the first two seasons, or from the first value if `cycle`, the sequence's season, is 1. scaled: at
+  // least one value, see ForecastScale. Returns the sum of squares of the one-step errors after the first season. level and
+  // trend of `parts` may be absent.
   double Smooth(std::span<const double> scaled, int64_t cycle, const SmoothedParts& parts) const;
-  // The scaled values that follow step `last`.
+  // Writes the scaled values after step `last`.
   void Foretell(const SmoothedParts& parts, int64_t cycle, int64_t last, std::span<double> scaled) const;
 };
 template <class Visit>
@@ -71,15 +70,15 @@ void Validate(const Smoothing& method);
 
 // A curve over the calendar: a ridge regression on sines and cosines of dates.
 struct Calendar {
-  std::vector<std::string> periods = {};  // of "year", "week" and "day"
+  std::vector<std::string> periods = {};  // among "year", "week" and "day"
   int64_t harmonics = 1;                  // of each period, at most
   double step = 1;                        // seconds of a typical step, which bound the harmonics
-  bool line = false;                      // whether there is a straight line too
-  bool logs = false;                      // whether logarithms of the values are bent
+  bool line = false;                      // whether to add a straight line
+  bool logs = false;                      // whether to fit logarithms of the values
 
-  // times: [steps] dates in seconds since 1970, of which the scaled values of the first are known, at least one; curve:
-  // [steps]. The penalty of the standardised terms is the square of how many there are for a step: a long past is hardly
-  // penalised, and with a short one the curve is flat.
+  // times: [steps], dates in seconds since 1970; scaled: known values of the first steps, at least one; curve: [steps]. The
+  // penalty of the standardised terms is the square of the number of terms per step, so a long past has hardly any penalty, and
+  // a short one gives a flat curve.
   void FitCurve(std::span<const double> times, std::span<const double> scaled, std::span<double> curve,
                 ModelWorkspace& workspace) const;
 };
@@ -95,17 +94,17 @@ struct CalendarPeriod {
   double seconds;
 };
 inline constexpr CalendarPeriod kCalendarPeriods[] = {{"year", 365.2425 * 86400}, {"week", 7 * 86400.0}, {"day", 86400.0}};
-// Of a period so many are to be seen before it counts.
+// A past must span so many of a period.
 inline constexpr double kPeriodsSeen = 1.5;
-// The first of the method's periods of which a past of so many seconds does not hold so many; null where it holds all.
+// The first of the method's periods of which a past of so many seconds spans fewer; null if there is none.
 const std::string* PeriodUnseen(const Calendar& method, double seconds);
 
-// Of what values lie beside a curve, how much is left so many steps later: over all sequences.
+// The share of a value's distance from a curve that remains so many steps later, over all sequences.
 class SharesLeft {
  public:
-  // shares: [outputs], memory for the answer. steps: of all sequences that are added.
+  // shares: [outputs], memory for the result. steps: total steps of the sequences to add.
   SharesLeft(std::span<double> shares, int64_t steps, ModelWorkspace& workspace);
-  // beside: what the known values of a sequence lie beside its curve, scaled.
+  // beside: scaled distances of a sequence's known values from its curve.
   void Add(std::span<const double> beside);
   // Fills the shares.
   void Finish();

@@ -1,4 +1,4 @@
-// Positional encodings that are added to the input, on plain memory, for inference.
+// Positional encodings added to the input, on plain memory, for inference.
 #ifndef HEED_POSITIONAL_ENCODING_H_
 #define HEED_POSITIONAL_ENCODING_H_
 
@@ -12,13 +12,13 @@
 
 namespace heed {
 
-// d2l's encoding: out = X + P[offset : offset + steps]. Vaswani et al. 2017, section 3.5. Nothing is trained.
+// d2l's encoding: out = X + P[offset : offset + steps]. Vaswani et al. 2017, section 3.5. No parameters.
 class PositionalEncoding {
  public:
   explicit PositionalEncoding(int64_t num_hiddens, int64_t max_len = 1000, LengthPolicy length_policy = LengthPolicy::kError,
                               SinusoidalOptions table = {});
-  // X, out [batch, steps, num_hiddens], any strides; out is X itself or apart from it. offset: position of the first step.
-  // Throws InvalidArgument, naming the argument, before out is written.
+  // X, out [batch, steps, num_hiddens], any strides; out is X itself or does not overlap it. offset: position of the first
+  // step. Throws InvalidArgument, naming the argument, before it writes out.
   void Forward(View<const float, 3> X, View<float, 3> out, int64_t offset = 0) const;
   View<const float, 2> P() const;  // [max_len, num_hiddens]
 

@@ -1,4 +1,4 @@
-// Files that are written: each appears under its name whole or not at all.
+// Writes files that appear under their names whole or not at all.
 #ifndef HEED_REPLACEMENT_FILE_H_
 #define HEED_REPLACEMENT_FILE_H_
 
@@ -9,16 +9,15 @@
 
 namespace heed {
 
-// Collects bytes in a new file beside `path`; Commit() makes them durable and renames the file over `path`. Without a Commit
-// that returned, the new file is removed and the old one stays as it was. Every failure throws FileError.
+// Write collects bytes in a new file beside `path`; Commit() makes them durable and renames the file over `path`. Without a
+// completed Commit the destructor removes the new file, and the old one stays. Every failure throws FileError.
 //
-// Only regular files are replaced: a directory, FIFO, socket or device is refused by name. Where `path` is a symbolic link, the
-// file that it leads to is replaced or made, and the link stays. The new file has the permissions of the one that it replaces,
-// and its owner and group where this process may give them. A file that this process may not write is not replaced; a second
-// hard link to it keeps the old contents.
+// It replaces only regular files, and throws for a directory, FIFO, socket or device, and for a file that this process may not
+// write. If `path` is a symbolic link, it replaces or makes the target, and the link stays. The new file has the permissions of
+// the old one, and its owner and group if this process may set them. Another hard link keeps the old contents.
 //
-// The new file is locked while its writer lives. What a killed process left behind is removed by the next one that writes the
-// same file. Two writers of one file do not disturb each other; the last Commit stays.
+// The writer locks the new file. The next writer of the same file removes the leftovers of a killed process. Two writers of one
+// file do not disturb each other; the last Commit stays.
 class ReplacementFile {
  public:
   explicit ReplacementFile(std::string path);
@@ -37,9 +36,9 @@ class ReplacementFile {
   bool Lock() const;
   void KeepOwnerAndMode();
 
-  std::string path_;                   // as the caller names it
-  std::string target_, partial_path_;  // behind symbolic links
-  struct stat old_ {};                 // of the file that is replaced
+  std::string path_;                   // as given
+  std::string target_, partial_path_;  // after symbolic links
+  struct stat old_ {};                 // of the replaced file
   bool replaces_ = false, committed_ = false;
   int descriptor_ = -1;
 };

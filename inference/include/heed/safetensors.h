@@ -1,6 +1,6 @@
-// Reads safetensors files into plain memory. A file from outside is hostile until checked: everything that its header claims is
-// validated before memory is allocated for it. Format: https://github.com/huggingface/safetensors (README, "Format"): eight
-// bytes of length, a JSON header, the data.
+// Reads safetensors files into plain memory. Files may be hostile: the reader validates all claims of a header before it
+// allocates memory for them. Format: https://github.com/huggingface/safetensors (README, "Format"): eight bytes of length, a
+// JSON header, the data.
 #ifndef HEED_SAFETENSORS_H_
 #define HEED_SAFETENSORS_H_
 
@@ -32,14 +32,14 @@ inline constexpr int64_t kMaxNameBytes = 1024;
 // The types of elements that heed reads.
 enum class ElementType { kFloat64, kFloat32, kFloat16, kBFloat16, kInt64, kInt32, kInt16, kInt8, kUint8, kBool };
 
-// Every type of the format, by the name that it has there: "F32", "BF16", ...
+// A type of the format, by its name there: "F32", "BF16", ...
 struct SafetensorsType {
   const char* name;
   int64_t bits;                        // of an element
-  std::optional<ElementType> element;  // nothing where heed does not read it
+  std::optional<ElementType> element;  // absent if heed does not read it
 };
 
-// The name that the format has for a type that heed reads.
+// The format's name for a type that heed reads.
 const char* SafetensorsName(ElementType element);
 
 struct SafetensorsEntry {
@@ -47,7 +47,7 @@ struct SafetensorsEntry {
   const SafetensorsType* type = nullptr;
   std::vector<int64_t> shape;
   int64_t begin = 0, end = 0;  // bytes, counted from the end of the header
-  int64_t described_at = 0;    // byte of the file where the description of this tensor ends
+  int64_t described_at = 0;    // byte of the file at the end of this tensor's description
 };
 
 struct SafetensorsHeader {
@@ -55,16 +55,16 @@ struct SafetensorsHeader {
   std::map<std::string, std::string> metadata;
 };
 
-// text: the header's bytes; data_bytes: how many bytes follow it in the file. Throws FileError unless every tensor's name,
-// type, shape and place are valid and the tensors fill the data exactly, without holes or overlap. `path` serves the messages.
+// text: the header's bytes; data_bytes: number of bytes after it in the file. Throws FileError unless every tensor's name,
+// type, shape and place are valid and the tensors fill the data exactly, without holes or overlap. Messages name `path`.
 SafetensorsHeader ParseSafetensorsHeader(std::string_view text, int64_t data_bytes, const std::string& path,
                                          const SafetensorsLimits& limits);
 
-// An open file: its header is checked, its tensors are read one by one.
+// An open file with a checked header, which reads tensors one by one.
 class SafetensorsFile {
  public:
-  // Throws FileError, which names the file, the byte and what is wrong, unless the file, of at most `most_bytes`, has a valid
-  // header within `limits`.
+  // Throws FileError, naming the file, the byte and the fault, unless the file has at most `most_bytes` and a valid header
+  // within `limits`.
   explicit SafetensorsFile(const std::string& path, const SafetensorsLimits& limits = {},
                            int64_t most_bytes = std::numeric_limits<int64_t>::max());
 
@@ -72,11 +72,11 @@ class SafetensorsFile {
   const std::vector<SafetensorsEntry>& entries() const { return header_.entries; }
   const std::map<std::string, std::string>& metadata() const { return header_.metadata; }
 
-  // The bytes of one of entries(), which must have a type that heed reads, row by row, little-endian: bytes has room for
-  // entry.end - entry.begin of them. Throws FileError.
+  // Reads one of entries(), of a type that heed reads, into entry.end - entry.begin bytes, row-major, little-endian. Throws
+  // FileError.
   void Read(const SafetensorsEntry& entry, void* bytes) const;
 
-  // Throws FileError about the entry: it names the file, the byte where the tensor is described and `what`.
+  // Throws FileError, naming the file, the byte of the entry's description and `what`.
   [[noreturn]] void Fail(const SafetensorsEntry& entry, const std::string& what) const { file_.Fail(entry.described_at, what); }
 
  private:
@@ -91,11 +91,11 @@ struct StoredTensor {
   const SafetensorsEntry* entry = nullptr;  // of the file's
 };
 
-// The tensors of a safetensors file, or of several files with an index (*.index.json) beside them, by name. Nothing but
-// headers is read. Throws FileError.
+// The tensors of a safetensors file, or of an index (*.index.json) of several files, by name. Reads headers only. Throws
+// FileError.
 std::map<std::string, StoredTensor> OpenTensors(const std::string& path);
 
-// The name of a file's tensor, or of a metadata entry: 1 to kMaxNameBytes bytes without NUL.
+// Whether a tensor or a metadata entry may have this name: 1 to kMaxNameBytes bytes without NUL.
 bool IsTensorName(std::string_view name);
 
 }  // namespace heed

@@ -1,5 +1,5 @@
-// What positional schemes are by their sizes alone, for modules of LibTorch and for layers on plain memory: scores as programs,
-// and tables of whole numbers and rates. Their trained numbers are given beside them.
+// Programs and tables of positional schemes that depend on sizes alone, for modules of LibTorch and layers on plain memory.
+// Callers give the trained numbers as tables of the programs.
 #ifndef HEED_SCHEME_FORMULAS_H_
 #define HEED_SCHEME_FORMULAS_H_
 
@@ -12,15 +12,15 @@
 
 namespace heed {
 
-// Whether a scheme's formula takes real numbers for positions, such as times: sinusoidal, rotary and alibi do. Others look a
-// position up in a table and know steps alone. scheme: a name as `heed study --positions` takes it.
+// Whether a scheme's formula takes real numbers as positions, such as times: sinusoidal, rotary and alibi do. Others look up
+// positions in a table and take steps only. scheme: a name of `heed study --positions`.
 bool TakesTimes(std::string_view scheme);
 
-// All programs throw InvalidArgument that names the size which they are not made for. Their tables, in order, are told behind
-// them; Hq query heads.
+// All programs throw InvalidArgument, naming a size that they do not take. Each comment lists the program's tables in order,
+// with Hq query heads.
 
 // score - rate log(1 + scale |i - j|), or score - scale |i - j|^rate: rate [Hq], scale [Hq], both 0.01 or more. Chi et al.
-// 2022, "KERPLE", sections 4 and 5. kKerpleLeast is what numbers below it count as; a rate of powers counts as 2 at most.
+// 2022, "KERPLE", sections 4 and 5. Numbers below kKerpleLeast count as it; a rate of powers counts as 2 at most.
 enum class KerpleKind { kLog, kPower };
 inline constexpr double kKerpleLeast = 0.01, kKerpleMostPower = 2.0;
 ScoreProgram KerpleProgram(KerpleKind kind);
@@ -43,13 +43,13 @@ ScoreProgram TemperatureProgram();
 inline constexpr int64_t kSinusoidalBiasFrequencies = 16;
 ScoreProgram SinusoidalBiasProgram(int64_t frequencies = kSinusoidalBiasFrequencies);
 
-// Of heed::ColumnDecay, [head_dim]: -log(zeta) / scale_base with the zeta of each pair of columns. Sun et al. 2023, "A
+// Rates for heed::ColumnDecay, [head_dim]: -log(zeta) / scale_base with the zeta of each pair of columns. Sun et al. 2023, "A
 // Length-Extrapolatable Transformer", section 3.2.
 std::vector<double> XPosRates(int64_t head_dim, double scale_base = 512.0, RotaryLayout layout = RotaryLayout::kHalf);
 
-// Which of DeBERTa's 2 * (buckets, or max_distance where they are 0) vectors belongs to each key position - query position,
-// -max_distance first: [2 * max_distance + 1]. buckets: 0, or an even number of at least 2 whose half lies below max_distance -
-// 1. He et al. 2021, "DeBERTa", section 3.1, and the authors' code for buckets.
+// The row, among DeBERTa's 2 * (buckets, or max_distance if they are 0) vectors, of each key position - query position, from
+// -max_distance on: [2 * max_distance + 1]. buckets: 0, or an even number of at least 2 whose half is below max_distance - 1.
+// He et al. 2021, "DeBERTa", section 3.1, and the authors' code for buckets.
 std::vector<int64_t> DebertaRows(int64_t max_distance, int64_t buckets = 0);
 
 }  // namespace heed

@@ -1,4 +1,4 @@
-// How labelled sequences become numbers for a model: what was learned of the training part, and is kept with the model.
+// Turns labelled sequences into numbers for a model, by statistics of the training part that are saved with the model.
 #ifndef HEED_SERIES_FORM_H_
 #define HEED_SERIES_FORM_H_
 
@@ -9,11 +9,11 @@
 
 namespace heed {
 
-// Numbers of 0 and 1 that a model reads beside the features.
+// Inputs of 0 and 1 after the features.
 struct SeriesMarks {
-  // Features that may lack values, in their order: a mark of each says whether its value is missing.
+  // Features that may lack values, in their order; the mark of each is 1 where its value is missing.
   std::vector<std::string> gaps = {};
-  // Of columns of text, one behind the other: a mark says whether the column of that name holds the text of that name.
+  // Texts of text columns, in order; a mark is 1 where the column of this name holds the text of this name.
   std::vector<std::string> category_columns = {}, category_names = {};
 
   int64_t count() const { return std::ssize(gaps) + std::ssize(category_names); }
@@ -28,31 +28,31 @@ struct SeriesForm {
   std::string target, sequence, time;   // names of columns; empty where there are none
   std::vector<std::string> features, classes;
   bool each_step = false;  // each step has an answer, else a sequence has one
-  bool has_times = false;  // steps stand at times
-  bool has_dates = false;  // which are seconds since 1970 began in UTC
+  bool has_times = false;  // steps have times
+  bool has_dates = false;  // times are dates, in seconds since 1970 in UTC
   int64_t context = 32;    // of a forecast: steps of a window
-  int64_t horizon = 1;     // of a forecast: values foretold after the window
-  int64_t longest = 1024;  // steps of a sequence that are read, the last ones
-  // Of each feature in the training part: its mean, its deviation, and a typical change from one step to the next.
+  int64_t horizon = 1;     // of a forecast: predicted values after the window
+  int64_t longest = 1024;  // a model reads the last so many steps of a sequence
+  // Mean, deviation and typical change from one step to the next of each feature in the training part.
   std::vector<double> mean, deviation, change;
-  double target_mean = 0, target_deviation = 1;  // of values
-  double target_scale = 1;                       // target_deviation; of a forecast a typical change over the horizon
+  double target_mean = 0, target_deviation = 1;  // of numeric targets
+  double target_scale = 1;                       // target_deviation; for a forecast a typical change over the horizon
   double typical_step = 1;                       // the median difference of times
   SeriesMarks marks = {};
-  std::string date_order;  // what comes first in dates as 01/02/2000: "day", "month"; empty: such are no dates
+  std::string date_order;  // first field of dates such as 01/02/2000: "day", "month"; empty: such texts are no dates
 
   bool Classifies() const { return goal == "classification"; }
   bool Forecasts() const { return goal == "forecast"; }
-  // Numbers that a model reads of a step: features, marks, and where there are times one more.
+  // Inputs of a model for a step: features, marks and, with times, one more.
   int64_t width() const { return std::ssize(features) + marks.count() + (has_times ? 1 : 0); }
-  int64_t columns() const { return std::ssize(features) + marks.texts(); }  // that are given of a step
+  int64_t columns() const { return std::ssize(features) + marks.texts(); }  // of a step that a caller gives
   int64_t numbers() const { return columns() + std::ssize(marks.gaps); }    // see FillFeatures
   int64_t outputs() const { return Forecasts() ? horizon : Classifies() ? std::ssize(classes) : 1; }  // of an answer
   int64_t Answered(int64_t steps) const { return each_step && !Forecasts() ? steps : 1; }  // answers of so many steps
-  int64_t steps() const { return Forecasts() ? context : longest; }  // that a model reads at once, at most
+  int64_t steps() const { return Forecasts() ? context : longest; }  // the most steps that a model reads at once
 };
 
-// Calls visit(name, field) for every field by its name in the file of a kept model.
+// Calls visit(name, field) for every field, by its name in a saved model's file.
 template <class Form, class Visit>
 void VisitFields(Form& form, const Visit& visit) {
   visit("goal", form.goal), visit("target", form.target), visit("sequence", form.sequence), visit("time", form.time);
@@ -66,16 +66,16 @@ void VisitFields(Form& form, const Visit& visit) {
   visit("category_names", form.marks.category_names), visit("date_order", form.date_order);
 }
 
-// Whether a file of a kept model may lack the field: models of versions without it have none of what it tells.
+// Whether a saved model's file may lack the field, as models of earlier versions do.
 bool MayLack(const std::string& field);
 
-// Throws InvalidArgument that names the field: sizes that contradict each other, scales that are not positive.
+// Throws InvalidArgument, naming the field, for sizes that contradict each other and scales that are not positive.
 void Validate(const SeriesForm& form);
 
-// What a model reads of a step, [width()] without the time: each feature standardised, of a forecast its change since the step
-// before in units of its typical change; then the marks. values, before: [numbers()], the step and the one before it, null at a
-// sequence's first: the features, NaN where none is known yet, which gives 0; of each of marks.gaps 1 where the value is
-// missing and the last one stands for it, else 0; of each column of text the index of its category, or NaN for none of them.
+// Writes a model's inputs for a step, [width()] without the time: each feature standardised, for a forecast its change since
+// the step before in units of its typical change; then the marks. values, before: [numbers()], the step and the one before it,
+// null at a sequence's first. They hold the features, NaN before the first known value, which gives 0; for each of marks.gaps 1
+// where the last value replaces a missing one, else 0; for each text column the index of its category, or NaN for none.
 void FillFeatures(const SeriesForm& form, const double* values, const double* before, float* out);
 
 }  // namespace heed

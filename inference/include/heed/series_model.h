@@ -1,5 +1,5 @@
-// A model of labelled sequences that `heed study` or `heed train` kept, without a framework: raw numbers in, probabilities or
-// values in the target's own units out.
+// A model of labelled sequences that `heed study` or `heed train` saved, without a framework: raw numbers in, probabilities or
+// values in the target's units out.
 #ifndef HEED_SERIES_MODEL_H_
 #define HEED_SERIES_MODEL_H_
 
@@ -15,38 +15,37 @@
 
 namespace heed {
 
-// Sequences as they were measured, any strides.
+// Sequences in their original units, any strides.
 struct SeriesInput {
-  // [rows, steps, form.columns()]: the form's features, NaN where one of form.marks.gaps lacks a value, whose last one then
-  // stands for it; behind them of each column of text the index of its category (SeriesMarks::Category), or NaN for none.
+  // [rows, steps, form.columns()]: the form's features, NaN where one of form.marks.gaps lacks a value, which its last value
+  // replaces; then for each text column the index of its category (SeriesMarks::Category), or NaN for none.
   View<const double, 3> features;
-  View<const double, 2> times = {};     // [rows, steps], ascending, of a form that has times alone; dates in seconds since 1970
-  View<const int64_t, 1> lengths = {};  // [rows], 1 to steps; absent: all steps count. What stands behind them is not read
-  // [rows, steps], the target's own values: of a forecast alone, and there only where the target is none of its features.
+  View<const double, 2> times = {};     // [rows, steps], ascending, only for a form with times; dates in seconds since 1970
+  View<const int64_t, 1> lengths = {};  // [rows], 1 to steps; absent: all. A call does not read later steps
+  // [rows, steps], past values of the target: only for a forecast whose target is none of its features.
   View<const double, 2> target = {};
 };
 
-// All of shape [rows, answered, outputs]: `answered` is the steps where each step has an answer, else 1; `outputs` are the
-// probabilities of the classes, or one value, or a forecast's values one, two, .. steps behind the last. Behind a row's length
-// there are zeros.
+// All of shape [rows, answered, outputs]: `answered` is the steps if each step has an answer, else 1; `outputs` are the
+// probabilities of the classes, one value, or a forecast's values one, two, .. steps after the last. Zeros after a row's
+// length.
 struct SeriesAnswers {
   View<double, 3> values;
-  // Where 80 % of the true values of the validation and the test part lay around the answers; absent where not wanted, and for
-  // classes.
+  // The interval that held 80 % of the true values of the validation and the test part; absent if not wanted, and for classes.
   View<double, 3> low = {}, high = {};
 };
 
-// Reading a model is safe from several threads at once.
+// Several threads may use a model at once.
 class SeriesModel {
  public:
   // folder: holds config.json and model.safetensors, whose weights of 64 and 16 bits are rounded to float once. Throws
-  // FileError that names the file and what is wrong with it: another format, a field of another kind, sizes that contradict
-  // each other or the weights, weights that are not finite.
+  // FileError, naming the file and the fault: another format, a field of another kind, sizes that contradict each other or the
+  // weights, weights that are not finite.
   explicit SeriesModel(const std::string& folder);
   ~SeriesModel();
   SeriesModel(SeriesModel&&) noexcept;
 
-  // Whether the folder's config.json is of such a model, and not of a language model. Throws FileError.
+  // Whether the folder's config.json describes such a model, not a language model. Throws FileError.
   static bool IsIn(const std::string& folder);
 
   const std::string& name() const { return name_; }  // "GRU", "ridge regression"
@@ -54,18 +53,20 @@ class SeriesModel {
   // The answers that a sequence of so many steps has.
   int64_t Answered(int64_t steps) const { return form_.Answered(steps); }
 
-  // What `heed predict` says of the same sequences. Of long ones the last form().steps() steps are read, and where each step
-  // has an answer all of them, so many at a time. In float, classes' probabilities and units in double. A row's bits do not
-  // depend on the other rows, nor on the number of threads, nor on the processor (docs/numerics.md, "Bits"), with two
-  // exceptions: beside a row of more than 16,384 steps the self-attentive encoder without causality sums in another order, and
-  // a calendar learns from all rows of a call how a distance from its curve fades, as `heed predict` does from all sequences of
-  // a file. Methods that look back (a season ago, Holt-Winters, a calendar) read every step of a row. Once a call has been
-  // made, others that need no more memory allocate none, beside what the engine makes ready of times and of schemes that are
-  // programs (kerple, sandwich, fire, temperature, sinusoidal_bias).
+  // The answers of `heed predict` for the same sequences. A network reads the last form().steps() steps of long sequences; if
+  // each step has an answer, it reads all steps, so many at a time. Methods that look back (a season ago, Holt-Winters, a
+  // calendar) read every step. Computes in float, class probabilities and units in double.
   //
-  // Throws InvalidArgument that names the argument and the place, before anything is written: shapes, numbers that are not
-  // finite or too large to compute with, times that do not ascend, pasts that are too short for a method, values without the
-  // logarithms that it needs. Throws Error where an answer is not finite; answers then hold any numbers.
+  // A row's bits depend neither on the other rows, nor on the number of threads, nor on the processor (docs/numerics.md,
+  // "Bits"), with two exceptions. Among rows of more than 16,384 steps the self-attentive encoder without causality sums in
+  // another order. A calendar learns from all rows of a call how a distance from its curve decays, as `heed predict` does from
+  // all sequences of a file. A call that needs no more memory than an earlier one allocates none, except in the engine for
+  // times and for schemes that are programs (kerple, sandwich, fire, temperature, sinusoidal_bias).
+  //
+  // Throws InvalidArgument, naming the argument and the place, before it writes anything, for other shapes, numbers that are
+  // not finite or too large to compute with, times that do not ascend, pasts that are too short for a method, and values whose
+  // logarithms a method needs and that are not positive. Throws Error where an answer is not finite; answers are then
+  // unspecified.
   void Predict(const SeriesInput& input, const SeriesAnswers& answers, ModelWorkspace& workspace, Executor& executor) const;
   void Predict(const SeriesInput& input, const SeriesAnswers& answers) const;
 
@@ -76,7 +77,7 @@ class SeriesModel {
 
   std::string name_;
   SeriesForm form_;
-  std::vector<double> low_, high_;  // beside the answers, by output; empty for classes
+  std::vector<double> low_, high_;  // distances from the answers, by output; empty for classes
   std::unique_ptr<Answerer> answerer_;
 };
 

@@ -1,4 +1,4 @@
-// Weights of trained models into layers on plain memory, by name.
+// Loads weights of trained models into layers on plain memory, by name.
 #ifndef HEED_WEIGHTS_H_
 #define HEED_WEIGHTS_H_
 
@@ -16,33 +16,32 @@ namespace heed {
 // A parameter that can be filled.
 struct Parameter {
   std::string name;            // dotted, "W_q.weight"
-  std::vector<int64_t> shape;  // in heed's layout, row by row
-  // Takes all numbers at once; they need not outlive the call.
+  std::vector<int64_t> shape;  // in heed's layout, row-major
+  // Copies all numbers.
   std::function<void(std::span<const float>)> assign;
 };
 
-// Those of a layer, in the order of their making. They point into the layer, which must neither move nor end before they do.
+// The parameters of a layer, in the order of their making. They point into the layer, which must neither move nor end before.
 struct Parameters {
   std::vector<Parameter> list;
   std::vector<AttentionHeads> attention;
 
-  // The parameters of a layer inside, below its name: "W_q" and "weight" become "W_q.weight".
+  // Adds the parameters of an inner layer below its name: "W_q" and "weight" become "W_q.weight".
   void Add(const std::string& name, Parameters inner);
 };
 
-// Numbers in the caller's memory, row by row.
+// Numbers in the caller's memory, row-major.
 struct Array {
   std::vector<int64_t> shape;
   std::span<const float> values;
 };
 
 // Fills every parameter from a checkpoint with a framework's own names and layouts: d2l's layers in PyTorch, Flax, Keras,
-// Paddle and MXNet, the layers that come with each, and those of Hugging Face and nanoGPT, told apart by the names. `path` is a
-// safetensors file, or the index (*.index.json) of several; numbers of 64 and 16 bits are rounded to float once. prefix: what
-// stands before the names of the part to read, "bert.encoder.layer.3"; the rest of the checkpoint is left alone. A parameter
-// without a source, a source without a place, a shape or type that does not fit, and numbers beyond the range of float are
-// errors that name what is at fault. All of it is checked, and every number read, before the first is assigned. Throws
-// InvalidArgument or FileError.
+// Paddle and MXNet, each framework's own layers, and those of Hugging Face and nanoGPT, told apart by the names. `path` is a
+// safetensors file, or the index (*.index.json) of several; numbers of 64 and 16 bits are rounded to float once. prefix: the
+// part of the checkpoint to read, "bert.encoder.layer.3". Throws InvalidArgument, naming the tensor, for a parameter without a
+// source, a source without a place, a shape or type that does not fit, and numbers beyond the range of float, and FileError. It
+// checks and reads everything before it assigns the first number.
 void LoadWeights(const Parameters& parameters, const std::string& path, Framework framework = Framework::kTorch,
                  const std::string& prefix = "");
 void LoadWeights(const Parameters& parameters, const std::map<std::string, Array>& arrays,

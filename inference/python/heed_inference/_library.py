@@ -1,4 +1,4 @@
-"""libheed_c, which has the functions of heed/heed.h, and what it refuses as exceptions."""
+"""Loads libheed_c, the functions of heed/heed.h, and turns its errors into exceptions."""
 
 from __future__ import annotations
 
@@ -44,15 +44,15 @@ VERSION: str = LIBRARY.heed_version().decode()
 
 
 def require(status: int) -> None:
-    """Raises what the calling thread's last call refused: ValueError, MemoryError or RuntimeError. `features` of the C header are the
-    `data` of this package."""
+    """Raises the error of the calling thread's last call: ValueError, MemoryError or RuntimeError. Messages say `data` for the C
+    header's `features`."""
     if status:
         message = LIBRARY.heed_message().decode("utf-8", "replace")
         raise _ERRORS.get(status, RuntimeError)(f"data{message[8:]}" if message.startswith("features:") else message)
 
 
 class Handle:
-    """A model of the library's, closed when nobody refers to it any longer."""
+    """A model of the library, which closes with its last reference."""
 
     def __init__(self, folder: bytes) -> None:
         """RuntimeError that names the file and what is wrong with it."""

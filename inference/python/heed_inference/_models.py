@@ -1,4 +1,4 @@
-"""Kept models."""
+"""Saved models."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MISSING = ("", "na", "n/a", "nan", "null", "?")  # as files have it
 
 
 def _names(function: Any, *arguments: Any) -> Iterator[str]:
-    """What a function of the library says of 0, 1, .., as far as it says something."""
+    """The strings that a function of the library returns for 0, 1, .., up to its first null."""
     place = 0
     while (name := function(*arguments, place)) is not None:
         yield name.decode()
@@ -28,7 +28,7 @@ def _names(function: Any, *arguments: Any) -> Iterator[str]:
 
 
 class _Model:
-    """What all models have in common."""
+    """The base class of all models."""
 
     _folder: str
     _handle: Handle
@@ -40,30 +40,30 @@ class _Model:
         self._folder, self._handle = folder, handle
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickled, a model is the folder, which is opened again."""
+        """A pickle names the folder, and unpickling opens it again."""
         return open_model, (self._folder,)
 
 
 class TableModel(_Model):
-    """A model of labelled sequences that `heed study` or `heed train` kept: open_model opens it. Its memory goes with it; several
-    threads may use it at once."""
+    """A model of labelled sequences that `heed study` or `heed train` saved; open_model opens it. Several threads may use it at
+    once."""
 
     name: str
-    """What the study called it: "GRU", "ridge regression"."""
+    """Its name in the study: "GRU", "ridge regression"."""
     goal: str
-    """What is asked: "classification", "regression" or "forecast"."""
+    """The goal: "classification", "regression" or "forecast"."""
     target: str
-    """Column that is answered."""
+    """The predicted column."""
     time: str
-    """Column of times, of which `predict` is to be given; empty: there are none."""
+    """The column of times, which `predict` needs; empty: none."""
     columns: list[str]
-    """What a step holds, in this order: numbers, and behind them texts."""
+    """Columns of a step, in order: numbers, then texts."""
     categories: dict[str, list[str]]
-    """Of each column of text the texts that it may hold."""
+    """The texts that each text column may hold."""
     classes: list[str]
     """Names of the classes, in the order of their probabilities; empty unless the goal is classification."""
     horizon: int
-    """Of a forecast: values that follow; else 1."""
+    """Number of predicted values of a forecast; else 1."""
 
     def _take(self, folder: str, handle: Handle) -> None:
         super()._take(folder, handle)
@@ -83,18 +83,19 @@ class TableModel(_Model):
     ) -> Answers:
         """The answers of `heed predict` for sequences, in their order.
 
-        data            [rows, steps, columns]: an array of NumPy, or lists, whose rows may have different numbers of steps; of one
-                        column [rows, steps] too. Numbers as they were measured. None or NaN where the model knows missing values; of a
-                        column of text in lists the text, in arrays its place in `categories`
-        lengths         whole numbers [rows]: how many steps of each row count; None: all
-        times           [rows, steps], of a model with `time`: increasing; of dates seconds since 1970 in UTC
-        target          [rows, steps]: the target's own values, of a forecast whose target is none of the columns
-        new_categories  a text of lists that is no category of the model is an error with "refuse"; with "as-missing" it is a missing
-                        value, of which a UserWarning tells
+        data            [rows, steps, columns]: a NumPy array, or lists, whose rows may have different numbers of steps; for one
+                        column also [rows, steps]. Numbers in their original units, without scaling. None or NaN is a missing value,
+                        for models that were trained with some. A cell of a text column is the text in lists, its index in
+                        `categories` in arrays
+        lengths         whole numbers [rows]: steps of each row; None: all
+        times           [rows, steps], for a model with `time`: increasing; dates as seconds since 1970 in UTC
+        target          [rows, steps]: past values of the target, for a forecast whose target is none of the columns
+        new_categories  for a text that is no category of the model "refuse" raises ValueError; "as-missing" takes it as a missing
+                        value and warns
 
-        ValueError that names the argument and the place: other shapes, numbers that are not finite or too large to compute with, times
-        that do not increase, sequences that are too short; TypeError for data of another kind; RuntimeError where an answer is not
-        finite. Memory: that of the answers, and 8 bytes a number of the data.
+        ValueError names the argument and the place: other shapes, numbers that are not finite or too large to compute with, times
+        that do not increase, sequences that are too short. TypeError for data of another kind; RuntimeError where an answer is not
+        finite. Takes the memory of the answers, and 8 bytes a number of the data.
         """
         given = self._data(data, new_categories)
         counts = given.counts if lengths is None else counts_of(lengths, given)
@@ -135,7 +136,7 @@ class TableModel(_Model):
         return steps
 
     def _number(self, value: Any, column: int, where: str, new: list[str] | None) -> float:
-        """Of a cell, of a text the place of its category. new: gains a sentence on a text that is none; None: ValueError."""
+        """The number of a cell; for a text the index of its category. An unknown text adds a sentence to new; None: ValueError."""
         name = self.columns[column]
         if not isinstance(value, str) or name not in self.categories:
             return float_of(value, f"{where}, {shown(name)}")
@@ -151,7 +152,7 @@ class TableModel(_Model):
         return math.nan
 
     def _shaped(self, answers: array.array[float], kept: list[int], data: Steps) -> Any:
-        """Of [all, outputs] those that are kept, in the kind of the data; of one value without the last dimension."""
+        """The kept rows of [all, outputs], as lists or an array like the data; a single output has no last dimension."""
         outputs = LIBRARY.heed_model_outputs(self._handle.pointer)
         if isinstance(data.numbers, array.array):
             rows = [answers[place * outputs : (place + 1) * outputs].tolist() for place in kept]
@@ -163,22 +164,22 @@ class TableModel(_Model):
 
 
 class TextModel(_Model):
-    """A model of the characters of a text that `heed train` or `heed study` kept: open_model opens it. Its memory goes with it;
-    several threads may use it at once."""
+    """A model of the characters of a text that `heed train` or `heed study` saved; open_model opens it. Several threads may use it
+    at once."""
 
     vocabulary: str
-    """The characters that it knows."""
+    """The characters that the model knows."""
 
     def _take(self, folder: str, handle: Handle) -> None:
         super()._take(folder, handle)
         self.vocabulary = "".join(_names(LIBRARY.heed_model_class, handle.pointer))
 
     def generate(self, prompt: str, characters: int) -> str:
-        """The likeliest next character, so many times: what `heed generate --temperature 0` writes behind the prompt. The model
-        reads back over its context at most. Ctrl-C waits for the end of the call.
+        """Adds the most probable next character `characters` times: the text that `heed generate --temperature 0` writes after the
+        prompt. The model reads at most its context. Ctrl-C waits for the end of the call.
 
-        ValueError for an empty prompt, characters that the model does not know and a number below 0; RuntimeError where logits are not
-        finite.
+        ValueError for an empty prompt, characters that are not in `vocabulary` and a number below 0; RuntimeError where logits are
+        not finite.
         """
         text = self._encoded(prompt)
         try:
@@ -195,7 +196,7 @@ class TextModel(_Model):
         return written.raw.decode()[:count]  # a model may know the character NUL
 
     def probabilities(self, prompt: str) -> list[float]:
-        """Of each character of `vocabulary` the probability that it follows. Errors are those of generate."""
+        """The probability that each character of `vocabulary` comes next. Raises the errors of generate."""
         text, answers = self._encoded(prompt), zeros(len(self.vocabulary))
         require(LIBRARY.heed_model_next(self._handle.pointer, text, answers.buffer_info()[0], len(answers)))
         return answers.tolist()
@@ -216,13 +217,13 @@ class TextModel(_Model):
 
 
 def open_model(path: str | bytes | os.PathLike[Any]) -> TableModel | TextModel:
-    """A model that `heed study` or `heed train` kept: the folder with config.json and model.safetensors.
+    """Opens a model that `heed study` or `heed train` saved: a folder with config.json and model.safetensors.
 
-    A study of a table leaves R/model, a TableModel; of a text there is a TextModel, a network or counts. Several threads may use it at
-    once. Its memory goes when nobody refers to it any longer; the folder is not looked at again.
+    `heed study --out R` writes it to R/model: a TableModel for a table, a TextModel (a network or counts) for a text. Several
+    threads may use it at once. It does not read the folder again. Nothing is unpickled.
 
-    RuntimeError that names the file and the field for what cannot be read, another format, settings that contradict each other or the
-    weights, numbers that are not finite, and models of the masked objective, which need torch. Nothing is ever unpickled.
+    RuntimeError names the file and the field, for unreadable files, another format, settings that contradict each other or the
+    weights, numbers that are not finite, and models of the masked objective, which need torch.
     """
     try:
         folder = os.fsencode(path)

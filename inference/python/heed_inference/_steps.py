@@ -1,4 +1,4 @@
-"""Sequences out of lists and arrays, as the library takes them, and its answers as lists and arrays."""
+"""Converts lists and arrays to the library's sequences, and its answers to lists and arrays."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 
 class Answers(NamedTuple):
-    """What a model answers: an entry a sequence, or a step where steps are answered. Arrays of NumPy where the data is one, else
+    """A model's answers: one a sequence, or one a step for models that answer steps. NumPy arrays if the data is one, else
     lists."""
 
     sequences: list[str]
@@ -42,18 +42,18 @@ class Steps(NamedTuple):
 
     @property
     def address(self) -> int:
-        """Of the first number."""
+        """The address of the first number."""
         return int(self.numbers.buffer_info()[0] if isinstance(self.numbers, array.array) else self.numbers.ctypes.data)
 
 
 def shown(value: object) -> str:
-    """What messages say of a value, the beginning of a long one."""
+    """The value for messages; of a long one the beginning."""
     text = repr(value)
     return text if len(text) <= 80 else text[:77] + "..."
 
 
 def listed(name: str, value: Any) -> Sequence[Any]:
-    """A list, or what an array has in its place. TypeError that names the argument."""
+    """The value as a list. TypeError names the argument."""
     given = value.tolist() if hasattr(value, "tolist") else value
     if not isinstance(given, Sequence) or isinstance(given, (str, bytes)):
         raise TypeError(f"{name}: expected a list or an array, got {type(value).__name__}")
@@ -61,7 +61,7 @@ def listed(name: str, value: Any) -> Sequence[Any]:
 
 
 def zeros(count: int) -> array.array[float]:
-    """So many."""
+    """`count` zeros."""
     return array.array("d", bytes(8 * count))
 
 
@@ -104,7 +104,7 @@ def of_lists(name: str, value: Any, columns: int, number: Callable[[Any, int, st
 
 
 def float_of(value: Any, where: str) -> float:
-    """A number, or NaN for None. ValueError that names the place."""
+    """A number, or NaN for None. ValueError names the place."""
     if value is None:
         return math.nan
     try:
@@ -116,7 +116,7 @@ def float_of(value: Any, where: str) -> float:
 
 
 def beside(name: str, value: Any, data: Steps) -> Steps:
-    """Times or targets [rows, steps], in rows of the data's steps. ValueError where they are others."""
+    """Times or targets [rows, steps]. ValueError unless rows and steps are those of the data."""
     if hasattr(value, "__array__") and not isinstance(data.numbers, array.array):
         steps = of_array(name, value, None)
     else:
@@ -128,7 +128,7 @@ def beside(name: str, value: Any, data: Steps) -> Steps:
 
 
 def counts_of(value: Any, data: Steps) -> list[int]:
-    """Lengths of rows. ValueError where they are none."""
+    """Lengths of rows. ValueError unless they are whole numbers within the rows' steps."""
     counts = list(listed("lengths", value))
     fits = len(counts) == len(data.counts) and all(hasattr(count, "__index__") for count in counts)
     if not fits or not all(1 <= a <= b for a, b in zip(counts, data.counts, strict=True)):

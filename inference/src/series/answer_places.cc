@@ -24,7 +24,7 @@ void Softmax(double* logits, int64_t count) {
 void AnswerPlaces::RequireFinite(int64_t row, const double* answer) const {
   if (std::all_of(answer, answer + form_.outputs(), [](double number) { return std::isfinite(number); })) return;
   throw Error("model: its answers to row " + std::to_string(row) +
-              " are not all finite; its weights are damaged, or its training left the finite numbers");
+              " are not all finite; its weights are damaged, or its training diverged");
 }
 
 void AnswerPlaces::PutValue(int64_t row, int64_t place, int64_t output, double value) const {

@@ -110,7 +110,7 @@ Request RequestFrom(Arguments& arguments) {
   const std::vector<std::string> names = arguments.Texts(), told = arguments.Texts(), tensor_names = arguments.Texts();
   const std::vector<at::Tensor> told_tensors = arguments.ListedTensors();
   if (names.size() != told.size() || tensor_names.size() != told_tensors.size()) {
-    throw InvalidArgument("told_names, tensor_names: expected as many as there are things to tell");
+    throw InvalidArgument("told_names, tensor_names: expected one name for each fact and each tensor");
   }
   for (std::size_t n = 0; n < names.size(); ++n) request.told.emplace_back(names[n], told[n]);
   for (std::size_t t = 0; t < tensor_names.size(); ++t) request.told.emplace_back(tensor_names[t], Described(told_tensors[t]));

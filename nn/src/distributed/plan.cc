@@ -175,11 +175,11 @@ Plan PlanOf(const Call& call, Operands operands, int64_t rotation, Method method
   const std::string ring = plans.Refusal(Method::kRing), all_to_all = plans.Refusal(Method::kAllToAll);
   if (method != Method::kAuto) {
     const std::string& refusal = method == Method::kRing ? ring : all_to_all;
-    if (!refusal.empty()) Refuse("method: '", method == Method::kRing ? "ring" : "all_to_all", "' cannot be: ", refusal);
-    return plans.Of(method, "asked for");
+    if (!refusal.empty()) Refuse("method: '", method == Method::kRing ? "ring" : "all_to_all", "' is not possible: ", refusal);
+    return plans.Of(method, "requested");
   }
   if (!ring.empty() && !all_to_all.empty()) {
-    Refuse("method: neither can be: ring: ", ring, "; all_to_all: ", all_to_all);
+    Refuse("method: neither is possible: ring: ", ring, "; all_to_all: ", all_to_all);
   }
   if (call.exchange.ranks() == 1) {
     return plans.Of(ring.empty() ? Method::kRing : Method::kAllToAll, "one rank sends nothing");

@@ -9,6 +9,7 @@
 
 #include "distributed/plan.h"
 #include "heed/error.h"
+#include "tensor_view.h"
 
 namespace heed::nn::distributed {
 namespace {
@@ -60,7 +61,7 @@ PreparedCall Prepared(const Exchange& exchange, Request request) {
   CheckCall(query, key, WholeOf(request.value, keys), options);
   if (const at::Tensor& sinks = options.tensors().sinks; sinks.defined() && (sinks.size(0) != 1 || sinks.size(2) != 1))
     throw InvalidArgument("sinks: expected one a head, [" + std::to_string(query.size(1)) +
-                          "], of a sequence whose parts lie on ranks");
+                          "], for a sequence over several ranks, got " + ShapeText(sinks));
   Operands operands{request.query, request.key, request.value, options.tensors()};
   Wanted given{}, needs{};
   bool any = false;

@@ -109,7 +109,7 @@ class SharedScheme : public AttentionPosition {
 
 SequencePart::SequencePart(const c10::intrusive_ptr<c10d::ProcessGroup>& group, int64_t steps, Choice choice) {
   if (!group) Refuse("SequencePart: group: expected a process group of LibTorch, got none");
-  if (active_part != nullptr) Refuse("SequencePart: expected no other one of this thread to live");
+  if (active_part != nullptr) Refuse("SequencePart: this thread already has one");
   Parts parts = PartsOfSteps(steps, group->getSize(), choice.layout);
   std::vector<HeldPiece> held = parts.HeldBy(group->getRank());
   state_ = std::make_unique<const State>(State{group, choice, std::move(parts), std::move(held)});

@@ -1,4 +1,4 @@
-"""heed.convert: heed's layers in a model that is there."""
+"""heed.convert: lets heed compute the attention of an existing model."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SDPA = "scaled_dot_product_attention"
 
 
 class Layer(NamedTuple):
-    """A module that heed.convert met."""
+    """A module that heed.convert changed or left."""
 
     name: str
     kind: str
@@ -26,7 +26,7 @@ class Layer(NamedTuple):
 
 
 class Conversion(NamedTuple):
-    """What heed.convert did. As a text: a line for each module."""
+    """The changes that heed.convert made; str() shows a line for each module."""
 
     changed: tuple[Layer, ...]
     left: tuple[Layer, ...]
@@ -52,7 +52,7 @@ describe(
 
 
 class _Known(NamedTuple):
-    """A class that convert knows: where it is, what takes its place, what keeps a module of it as it is."""
+    """A class that convert knows: its place, its replacement, and reasons to leave a module of it."""
 
     module: str
     name: str
@@ -60,7 +60,7 @@ class _Known(NamedTuple):
     why_not: Callable[[torch.nn.Module, list[torch.nn.Module]], str | None] | None = None
 
     def owns(self, kind: Any) -> bool:
-        """Whether a module of this class computes with this one's forward."""
+        """Whether a module of class `kind` computes with this class's forward."""
         own = getattr(sys.modules.get(self.module), self.name, None)
         return own is not None and issubclass(kind, own) and kind.forward is own.forward
 
@@ -84,7 +84,7 @@ def _functions(kind: type) -> Iterable[types.FunctionType]:
 
 
 def _names(function: types.FunctionType, depth: int) -> bool:
-    """Whether a function, or one of its package that it calls, calls scaled_dot_product_attention by name."""
+    """Whether a function, or a function of its package that it calls, calls scaled_dot_product_attention by name."""
     names = function.__code__.co_names
     if _SDPA in names:
         return True
@@ -101,7 +101,7 @@ def _calls_sdpa(kind: Any) -> bool:
 
 
 def _take_module(module: Any, around: list[torch.nn.Module]) -> tuple[bool, str] | None:
-    """Converts a module by its class: whether it did, and the note; None for what is no attention by its class."""
+    """Converts a module by its class; returns whether it did and a note, or None if the class is no attention."""
     kind: Any = type(module)
     known = next((known for known in _KNOWN if known.owns(kind)), None)
     if known is None and not _calls_sdpa(kind):
@@ -120,13 +120,13 @@ def _take_module(module: Any, around: list[torch.nn.Module]) -> tuple[bool, str]
 
 
 def _implementations(config: Any) -> dict[str, Any]:
-    """A configuration's names of attention, as set_attn_implementation takes them."""
+    """A configuration's attn_implementation, as set_attn_implementation takes it."""
     parts = ((key, getattr(config, key, None)) for key in config.sub_configs)
     return {"": config._attn_implementation, **{key: _implementations(part) for key, part in parts if part is not None}}
 
 
 def _take_transformers(model: Any) -> tuple[bool, str]:
-    """Converts a model of transformers by its interface, if it has one."""
+    """Converts a transformers model by set_attn_implementation, if it has that."""
     from ..transformers import register
 
     if model.config._attn_implementation == "heed":
@@ -166,9 +166,9 @@ def _is_called_attention(module: torch.nn.Module) -> bool:
 def convert(model: torch.nn.Module, *, back: bool = False) -> Conversion:
     """Lets heed compute the attention of a model's layers, in place.
 
-    model   any torch.nn.Module. Its layers get classes of heed's: weights, names of parameters, hooks, buffers, state_dict and
-            optimisers that hold its parameters stay, isinstance too; copies and pickles of it are converted as it is
-    back    takes back what convert did to it
+    model   any torch.nn.Module. Its layers get heed's classes and keep weights, names of parameters, hooks, buffers, state_dict,
+            isinstance and optimisers; copies and pickles of it stay converted
+    back    undoes the conversion
 
     It converts torch.nn.MultiheadAttention, TransformerEncoderLayer and TransformerDecoderLayer, in evaluation too (in place of
     PyTorch's fast path), and subclasses with their forward; models of transformers, by attn_implementation="heed"; windows of
@@ -178,10 +178,10 @@ def convert(model: torch.nn.Module, *, back: bool = False) -> Conversion:
     weights, and rows without any key give 0. timm's -100 in masks of shifted windows hides. x_transformers' Intermediates hold
     no scores.
 
-    Returns a Conversion: the modules that changed, and the modules that look like attention and were left, with the reason. It
-    leaves layers named attention that multiply matrices themselves. Converting again changes nothing.
+    Returns a Conversion: the changed modules, and those that look like attention and stay, such as layers that multiply matrices
+    themselves, with the reason. Converting again changes nothing.
 
-    Raises TypeError for what is no module.
+    Raises TypeError for a model that is no module.
     """
     if not isinstance(model, torch.nn.Module):
         raise TypeError(f"model: expected a torch.nn.Module, got {type(model).__name__}")

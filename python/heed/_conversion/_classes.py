@@ -1,4 +1,4 @@
-"""Classes that a module has while it is converted: its own class with heed's forward before it."""
+"""Classes of converted modules: subclasses of the original class with heed's forward."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _made: dict[tuple[type, type], type] = {}
 
 
 class Converted:
-    """First base of every such class. Copies and pickles hold the class that was found, and are converted as they are made."""
+    """First base of every such class. Copies and pickles name the original class and convert themselves anew."""
 
     _heed_found: type
     _heed_by: type
@@ -31,7 +31,7 @@ class MultiheadAttentionByHeed(Converted, MultiheadAttention):
 
 
 class EncoderLayerByHeed(Converted, TransformerEncoderLayer):
-    """torch.nn.TransformerEncoderLayer, the inference fast path included."""
+    """torch.nn.TransformerEncoderLayer, in place of the inference fast path too."""
 
 
 class DecoderLayerByHeed(Converted, TransformerDecoderLayer):
@@ -39,16 +39,16 @@ class DecoderLayerByHeed(Converted, TransformerDecoderLayer):
 
 
 class CallsByHeed(Converted):
-    """A module that calls scaled_dot_product_attention, under whatever name it keeps the function."""
+    """A module that calls scaled_dot_product_attention, under any name."""
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """The module's own, inside of heed.replace_sdpa()."""
+        """The module's own forward inside of heed.replace_sdpa()."""
         with replace_sdpa():
             return super().forward(*args, **kwargs)  # type: ignore[misc]
 
 
 def converted(found: type, by: type) -> type:
-    """The class `found` with the forward of `by`, one of those above; made once, under the name of `found`."""
+    """The class `found` with the forward of `by`, a class above; made once, under the name of `found`."""
     if (found, by) not in _made:
         names = {"__module__": found.__module__, "__qualname__": found.__qualname__, "__doc__": found.__doc__}
         _made[found, by] = type(found.__name__, (by, found), {**names, "_heed_found": found, "_heed_by": by})

@@ -1,4 +1,4 @@
-"""Layers of packages that compute attention by matrix products of their own, by heed: timm's windows, x-transformers' Attend and
+"""heed's forward for layers of packages that multiply matrices themselves: timm's windows, x-transformers' Attend and
 enformer-pytorch's attention."""
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class _WindowsByHeed(Converted):
         self, qkv: torch.Tensor, bias: torch.Tensor, mask: torch.Tensor | None, scale: Any, lengths: bool
     ) -> torch.Tensor:
         """qkv [windows, N, 3 * width], bias [1, H, N, N]; mask [windows of an image, N, N]: 0, or -100 and less where hidden, or
-        floats to add. With `lengths` queries and keys are divided by theirs, and scale [H, 1, 1] is the layer's."""
+        floats to add. `lengths` divides queries and keys by their norms; scale [H, 1, 1] is then the layer's."""
         q, k, v = qkv.unflatten(-1, (3, self.num_heads, -1)).permute(2, 0, 3, 1, 4).unbind(0)
         if lengths:
             q, k, scale = F.normalize(q, dim=-1) * scale, F.normalize(k, dim=-1), 1.0
@@ -83,15 +83,15 @@ class SwinV2WindowsByHeed(_WindowsByHeed):
 
 
 class _Distances(Scheme):
-    """Transformer-XL's terms of a layer that has computed them: vectors by offset, key position - query position,
-    [H, 2N - 1, D], and what is added to queries that meet them, [H, D]."""
+    """Transformer-XL's terms, computed by a layer: vectors by offset, key position - query position, [H, 2N - 1, D], and their
+    bias, added to queries, [H, D]."""
 
     def __init__(self, vectors: torch.Tensor, bias: torch.Tensor) -> None:
         super().__init__()
         self._terms = vectors, bias
 
     def tensors(self) -> dict[str, torch.Tensor | None]:
-        """Both."""
+        """Both terms."""
         return {"transformer_xl_positions": self._terms[0], "transformer_xl_bias": self._terms[1]}
 
 
@@ -115,7 +115,7 @@ class EnformerByHeed(Converted):
     training: bool
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """x [B, N, width] -> the same shape. Tensors on other devices are the package's own to compute."""
+        """x [B, N, width] -> the same shape. The package's own forward computes with tensors on other devices."""
         if not (x.is_cpu or x.is_meta):
             return super().forward(x)  # type: ignore[misc]
         package: Any = sys.modules["enformer_pytorch.modeling_enformer"]
@@ -132,7 +132,7 @@ class EnformerByHeed(Converted):
 
 
 class AttendByHeed(Converted):
-    """x_transformers.attend.Attend without the options that heed has nothing for."""
+    """x_transformers.attend.Attend, except with options that heed does not have."""
 
     scale: float | None
     causal: bool
@@ -155,8 +155,8 @@ class AttendByHeed(Converted):
     ) -> Any:
         """q [B, H, N, D], k and v [B, Hkv, M, D] -> the output [B, H, N, D] and Intermediates, which hold no array of scores.
 
-        Calls with other attention's scores (prev_attn, attn_delta), for packed sequences, with a soft-clamp over a bias or with
-        tensors on other devices are the package's own to compute.
+        The package's own forward computes calls with other attention's scores (prev_attn, attn_delta), for packed sequences, with
+        a soft-clamp over a bias or with tensors on other devices.
         """
         clamped = self.softclamp_logits and not self.flash
         own = (others.get(name) for name in ("prev_attn", "attn_delta", "flash_pack_seq_kwargs"))
@@ -191,14 +191,14 @@ _KNOWN = {
 
 
 def why_not_attend(module: torch.nn.Module, around: list[torch.nn.Module]) -> str | None:
-    """What keeps an Attend inside of these modules as it is."""
+    """The reason to leave an Attend inside of these modules unchanged; None if there is none."""
     options = {name: value for name, value in vars(module).items() if not name.startswith("_")} | dict(module.named_children())
     for name in ("residual_attn", "cross_residual_attn", "attn_z_loss_weight"):
         if any(getattr(outer, name, None) for outer in around):
             return f"{name}: a layer reads the scores of another, which heed does not store"
     for name, value in options.items():
         if name in _PLAIN and value is not _PLAIN[name] and value != _PLAIN[name]:
-            return f"{name}: heed has nothing for it"
+            return f"{name}: heed does not have it"
         if name not in _PLAIN and name not in _KNOWN and name != "attn_dropout":
             return f"{name}: an option that heed does not know"
     if getattr(options["attn_fn"], "func", None) is not F.softmax:

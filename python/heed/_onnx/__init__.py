@@ -17,17 +17,17 @@ def export_onnx(
     dynamic: bool = True,
     opset_version: int = 23,
 ) -> None:
-    """Writes a module with heed's layers as an ONNX file, by torch.onnx.export and with its names: heed's operators become those
-    of ONNX, attention the operator Attention where all that a scheme adds to its scores is known before them, else its formula.
+    """Writes a module with heed's layers as an ONNX file, by torch.onnx.export and with its names. heed's operators become those
+    of ONNX; attention becomes the operator Attention if all terms of scores are known before them, else its formula.
 
-    inputs         an example of what forward takes, each with two rows and two steps or more; None for what is left out. What
-                   TableModel.prepare returns is one
-    dynamic        whether the first two extents of every input may be others than those of the example; those by whose number
-                   the module loops stay what they are (docs/encoders.md says which)
-    opset_version  of the file; from 23 on there is an operator Attention
+    inputs         example inputs of forward, each with two rows and two steps or more, such as those of TableModel.prepare; None
+                   for an omitted one
+    dynamic        whether the first two extents of every input may differ from the example's, except those over which the module
+                   loops (docs/encoders.md lists them)
+    opset_version  of the file; the operator Attention needs 23 or more
 
-    The module is exported in evaluation mode. ImportError without the package onnxscript, NotImplementedError that names an
-    option of attention without a counterpart in ONNX, and what torch.export and torch.onnx.export raise.
+    Exports the module in evaluation mode. Raises ImportError without the package onnxscript, NotImplementedError, naming it, for
+    an option of attention without a counterpart in ONNX, and the errors of torch.export and torch.onnx.export.
     """
     from ._formula import FORMULAS
 

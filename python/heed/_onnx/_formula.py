@@ -1,5 +1,4 @@
-"""What heed's operators compute, by PyTorch's: the formula of docs/attention.md over a matrix of all pairs, for exporters that
-know no operators but PyTorch's."""
+"""heed's operators by PyTorch's operators: the formula of docs/attention.md over a matrix of all pairs, for exporters."""
 
 from __future__ import annotations
 

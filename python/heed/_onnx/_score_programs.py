@@ -1,4 +1,4 @@
-"""What heed.score made of a function, as PyTorch's operators over all pairs at once."""
+"""Programs of heed.score by PyTorch's operators over all pairs at once."""
 
 from __future__ import annotations
 

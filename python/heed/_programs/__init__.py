@@ -1,4 +1,4 @@
-"""Score and mask programs: functions of a score that a user writes, inside the kernel."""
+"""Score and mask programs: your functions of a score, inside the kernel."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _Self = TypeVar("_Self", bound="Program")
 
 
 class Program:
-    """A function that was traced. The tensors that it captured are read at each call, as they are then."""
+    """A traced function. Each call reads the current values of its captured tensors."""
 
     text: str
     """The instructions, as the operators take them."""
@@ -25,16 +25,16 @@ class Program:
     """The tensors that it captured."""
 
     def __init__(self, traced: Traced) -> None:
-        """What heed.score and heed.mask do."""
+        """Use heed.score or heed.mask instead."""
         self.text, self.captured, self._before = traced
 
     def of(self: _Self, captured: Sequence[torch.Tensor]) -> _Self:
-        """The same with other tensors of the same shapes and types."""
+        """The same program with other captured tensors of the same shapes and types."""
         return type(self)(Traced(self.text, tuple(captured), self._before))
 
     def tables(self, captured: Sequence[torch.Tensor] | None = None) -> Sequence[torch.Tensor]:
-        """What it reads: what it captured (or what is given for that) or computes of it, once a call; reals are
-        differentiable."""
+        """The tables that it reads: captured tensors (or those given instead) and results computed from them once a call; real
+        ones are differentiable."""
         captured = self.captured if captured is None else captured
         return captured if self._before is None else self._before(*captured)
 
@@ -43,11 +43,11 @@ class Program:
 
 
 class ScoreProgram(Program):
-    """What heed.score returns."""
+    """The result of heed.score."""
 
 
 class MaskProgram(Program):
-    """What heed.mask returns."""
+    """The result of heed.mask."""
 
 
 def score(function: Callable[..., Any], *, positions: bool = False) -> ScoreProgram:
@@ -71,7 +71,7 @@ def score(function: Callable[..., Any], *, positions: bool = False) -> ScoreProg
 
 
 def mask(function: Callable[..., Any], *, positions: bool = False) -> MaskProgram:
-    """Prepares function(batch, head, q_idx, kv_idx) -> bool for heed.attention(..., mask=...): True where a query may look.
+    """Prepares function(batch, head, q_idx, kv_idx) -> bool for heed.attention(..., mask=...): True where a query may attend.
 
     As heed.score, without the score. heed judges whole tiles by interval arithmetic over the function: hidden tiles cost
     nothing, and it builds no mask.

@@ -69,7 +69,7 @@ def leaves_of(text: str) -> set[str]:
 
 
 def _most(operation: str, operands: Sequence[float]) -> float:
-    """The largest magnitude of a result, from those of its operands; of truths it is 1."""
+    """The largest magnitude of a result, from those of its operands; 1 for booleans."""
     if operation in ("add", "subtract"):
         return sum(operands)
     if operation == "multiply":
@@ -97,7 +97,7 @@ class Text:
         return self._add(name, _LEAVES[name], _MOST_TOKENS)
 
     def constant(self, number: float) -> Value:
-        """A truth, a whole number or a real one, as Python has it."""
+        """A boolean, a whole number or a real number, by its Python type."""
         kind: Kind = "truth" if isinstance(number, bool) else "whole" if isinstance(number, int) else "real"
         if kind == "whole" and abs(number) > 2**53:
             raise OutOfRange(f"expected whole numbers within 2^53, got {number}")
@@ -135,7 +135,7 @@ class Text:
         return value if value.kind == "real" else self.apply("multiply", value, self.constant(1.0))
 
     def whole(self, value: Value) -> Value:
-        """Without its fraction; of a truth 0 or 1."""
+        """The number without its fraction; of a boolean 0 or 1."""
         if value.kind == "real":
             return self.apply("truncate", value)
         return value if value.kind == "whole" else self.apply("add", value, self.constant(0))

@@ -107,7 +107,7 @@ def _graph(name: str, function: Callable[..., Any], leaves: Sequence[str], calls
 
 
 def trace(name: str, function: Callable[..., Any], leaves: Sequence[str], truth: bool) -> Traced:
-    """function(*leaves) -> a number (truth: a truth), as instructions. name: what errors call it.
+    """function(*leaves) -> a number (truth: a boolean), as instructions. name: its name in errors.
 
     Raises NotImplementedError that names the operation for what programs do not have, ValueError for a result of another kind.
     """
@@ -140,7 +140,7 @@ class _Reader:
         self.tables: dict[Any, tuple[int, Node]] = {}  # by tensor, or by node where it is computed
 
     def read(self, truth: bool) -> Traced:
-        """The whole graph. truth: whether its result has to be one."""
+        """The whole graph. truth: whether its result must be a boolean."""
         result: Any = None
         for node in self.graph.graph.nodes:
             if node.op == "placeholder":

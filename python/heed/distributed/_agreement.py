@@ -1,4 +1,4 @@
-"""What ranks have to agree on before anything is computed, as the operators compare it."""
+"""The facts that ranks must agree on before they compute, for the operators to compare."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _kind(of: type) -> type | None:
 
 
 class Terms(NamedTuple):
-    """What ranks may differ in."""
+    """The facts in which ranks may differ."""
 
     query: int
     """Tokens of query, key and value."""

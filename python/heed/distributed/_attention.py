@@ -1,4 +1,4 @@
-"""heed.distributed.attention: arguments agreed on by all ranks, then computed by one of the methods."""
+"""heed.distributed.attention: all ranks agree on arguments, then compute by one of the methods."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Packed = tuple[torch.Tensor, torch.Tensor]
 
 
 class _Request(NamedTuple):
-    """What a rank was asked for."""
+    """A rank's arguments."""
 
     operands: tuple[torch.Tensor, torch.Tensor, torch.Tensor]
     method: Choice
@@ -56,28 +56,27 @@ def attention(
     packed: Packed | None = None,
     **options: Unpack[Options],
 ) -> torch.Tensor | AttentionOutput:
-    """heed.attention of a sequence whose parts lie on the ranks of a group of torch.distributed. Every rank calls it.
+    """heed.attention of a sequence whose parts lie on the ranks of a group of torch.distributed. Call it on every rank.
 
-    query [B, Hq, Nq_r, D], key [B, Hkv, Nk_r, D], value [B, Hkv, Nk_r, Dv]: this rank's tokens. Give all else for the whole
-    sequence, the same on every rank: lengths, positions, masks and biases have the same extents as in one process, and indices
-    of programs and of dropout count tokens of the whole. Results, and gradients of query, key and value, are of this rank's
-    tokens. Every rank gets the gradients of tables, biases, schemes and all else that ranks share for the whole sequence: do
-    not add them up again. Results are those of one process within rounding.
+    query [B, Hq, Nq_r, D], key [B, Hkv, Nk_r, D], value [B, Hkv, Nk_r, Dv]: this rank's tokens. Give every rank all other
+    arguments for the whole sequence: lengths, positions, masks and biases have their extents of one process, and indices of
+    programs and dropout count tokens of the whole. Results, and gradients of query, key and value, are those of this rank's
+    tokens. Every rank gets the gradients of tables, biases, schemes and other shared tensors for the whole sequence: do not add
+    them up again. Results are those of one process within rounding.
 
-    group    of the ranks that hold the parts; None: all. It sends CPU tensors, as Gloo does
-    method   "ring": keys and values go to the ranks that need them, each step's while the last one's are computed, and states are
-             merged; what order, windows and lengths hide is not sent. "all_to_all": tokens go to where their heads are computed,
-             with Hq a multiple of the ranks. "auto": what plan() says
+    group    of the ranks that hold the parts, a group that sends CPU tensors, such as Gloo's; None: all ranks
+    method   "ring": sends keys and values to the ranks that need them, those of the next step during computation, and merges
+             states; it does not send tokens that order, windows and lengths hide. "all_to_all": sends tokens to the ranks that
+             compute their heads; Hq is a multiple of the ranks. "auto": the method of plan()
     layout   "contiguous": rank r holds the r-th part, parts may differ in length and be empty; "zigzag": of 2R equal parts rank
-             r holds parts r and 2R-1-r, which balances causal work (zigzag() puts tokens there)
-    packed   cumulative lengths (query_offsets, key_offsets) of sequences that lie end to end; see attention_packed
+             r holds parts r and 2R-1-r, which balances causal work (zigzag() moves tokens there)
+    packed   cumulative lengths (query_offsets, key_offsets) of packed sequences; see attention_packed
 
-    options, return_lse and return_statistics are heed.attention's; sinks are one for each head, [Hq]; statistics have no
-    gradient; without a seed all ranks take rank 0's. Weights are not returned. Let all ranks run the backward pass, or none.
+    options, return_lse and return_statistics are those of heed.attention; give sinks one a head, [Hq]. Statistics have no
+    gradient. Without a seed all ranks use rank 0's draw. It does not return weights. Run the backward pass on all ranks or none.
 
-    Raises what heed.attention raises; ValueError, on every rank before anything is computed, where ranks were called with
-    different arguments or versions; RuntimeError where another rank refused its arguments, where it died, or was later than the
-    time-out of the group.
+    Raises what heed.attention raises; ValueError, on every rank before it computes anything, for ranks with different arguments
+    or versions; RuntimeError where another rank refused its arguments, died, or missed the time-out of the group.
 
     Liu et al. 2023, "Ring Attention with Blockwise Transformers for Near-Infinite Context"; Jacobs et al. 2023, "DeepSpeed
     Ulysses"; Brandon et al. 2023, "Striped Attention", on balance.
@@ -109,11 +108,11 @@ def attention_packed(
     return_statistics: bool = False,
     **options: Unpack[Options],
 ) -> torch.Tensor | AttentionOutput:
-    """heed.attention_packed of sequences whose tokens lie on the ranks of a group, cut anywhere.
+    """heed.attention_packed of sequences whose tokens lie on the ranks of a group, divided anywhere.
 
-    query [Tq_r, Hq, D], key [Tk_r, Hkv, D], value [Tk_r, Hkv, Dv]: this rank's tokens of all. query_offsets and key_offsets
-    [B + 1] are those of the whole. Returns the output [Tq_r, Hq, Dv]; lse and statistics are [Tq_r, Hq]. Everything else is as
-    in heed.distributed.attention.
+    query [Tq_r, Hq, D], key [Tk_r, Hkv, D], value [Tk_r, Hkv, Dv]: this rank's tokens. query_offsets and key_offsets [B + 1] are
+    those of the whole. Returns the output [Tq_r, Hq, Dv]; lse and statistics are [Tq_r, Hq]. The rest is as in
+    heed.distributed.attention.
     """
     asked = {"return_lse": return_lse, "return_statistics": return_statistics, "packed": (query_offsets, key_offsets)}
     rows = rows_of_tokens(query, key, value)
@@ -134,11 +133,11 @@ def plan(
     packed: Packed | None = None,
     **options: Unpack[Options],
 ) -> Plan:
-    """What attention() does with the same arguments, and why. Every rank calls it; nothing is computed.
+    """The plan of attention() for the same arguments, with its reason. Call it on every rank; it computes no attention.
 
-    "auto" takes the method that can be where only one can; all_to_all where under the ring one rank would compute more than
-    1.25 times as many pairs as the mean; else the method whose busiest rank sends fewer bytes, and the ring where both send as
-    many, because it computes meanwhile. Raises what attention() raises.
+    "auto" takes the only possible method; or all_to_all if under the ring one rank would compute more than 1.25 times as many
+    pairs as the mean; else the method whose busiest rank sends fewer bytes, and the ring if both send as many, because it
+    computes meanwhile. Raises what attention() raises.
     """
     given = {**options, "packed": packed}
     call = _ops.distributed_plan

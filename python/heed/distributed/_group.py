@@ -38,7 +38,7 @@ def caller(function: str, group: dist.ProcessGroup | None) -> Caller:
 
 @contextlib.contextmanager
 def others_told(of: Caller) -> Iterator[None]:
-    """The other ranks wait for an answer: what is raised inside before they have it is told to them."""
+    """Sends an exception raised inside to the other ranks, which wait for an answer."""
     answers = _ops.distributed_answers()
     try:
         yield
@@ -49,5 +49,5 @@ def others_told(of: Caller) -> Iterator[None]:
 
 
 def sent_bytes() -> int:
-    """How many bytes heed.distributed has sent to other ranks since this process began, agreements left out."""
+    """Bytes that heed.distributed has sent to other ranks since this process began, without agreements."""
     return int(_ops.distributed_sent_bytes())

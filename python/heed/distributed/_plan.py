@@ -1,4 +1,4 @@
-"""What a call will do, as heed.distributed.plan returns it."""
+"""The result of heed.distributed.plan."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Method = Literal["ring", "all_to_all"]
 
 
 class Plan(NamedTuple):
-    """What heed.distributed.attention does with the same arguments. Numbers are per rank of the group."""
+    """The plan of heed.distributed.attention for the same arguments. Lists have a number for each rank of the group."""
 
     method: Method
     reason: str

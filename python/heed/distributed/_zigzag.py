@@ -1,4 +1,4 @@
-"""From contiguous parts of a sequence to zigzag ones, and back."""
+"""Turns contiguous parts of a sequence into zigzag parts, and back."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ _ops = torch.ops.heed
 
 @break_graph
 def zigzag(x: torch.Tensor, dim: int, group: dist.ProcessGroup | None = None) -> torch.Tensor:
-    """The zigzag part of a sequence whose contiguous parts lie on the ranks of a group: of 2R equal parts rank r gets parts r
-    and 2R-1-r, one after the other.
+    """Turns contiguous parts on the ranks of a group into zigzag parts: of 2R equal parts rank r gets parts r and 2R-1-r, one
+    after the other.
 
-    x is this rank's contiguous part along dimension dim, [.., N_r, ..]; the ranks' N_r may differ, and their sum is a multiple
-    of 2R. Returns [.., N/R, ..]. Every rank calls it. Differentiable: gradients go back where x lies. Of a whole sequence that
-    every rank has, heed.distributed.zigzag_part takes a rank's part without sending anything.
+    x is this rank's contiguous part along dimension dim, [.., N_r, ..]; the ranks' N_r may differ, and their sum N is a multiple
+    of 2R. Returns [.., N/R, ..]. Call it on every rank. Differentiable. If every rank holds the whole sequence,
+    heed.distributed.zigzag_part takes a rank's part without sending.
 
-    Raises ValueError for tokens that do not go into 2R equal parts and a dimension that x has not, and as attention() where ranks
+    Raises ValueError for an N that is no multiple of 2R and a dimension that x does not have, and as attention() where ranks
     disagree or are gone.
     """
     return _moved("zigzag", x, dim, group, "zigzag")
@@ -28,9 +28,9 @@ def zigzag(x: torch.Tensor, dim: int, group: dist.ProcessGroup | None = None) ->
 
 @break_graph
 def unzigzag(x: torch.Tensor, dim: int, group: dist.ProcessGroup | None = None) -> torch.Tensor:
-    """What zigzag made of a sequence, in contiguous parts again: of R equal parts rank r gets the r-th.
+    """The inverse of zigzag: of R equal contiguous parts rank r gets the r-th.
 
-    x is this rank's zigzag part along dimension dim. Everything else is as in zigzag.
+    x is this rank's zigzag part along dimension dim. The rest is as in zigzag.
     """
     return _moved("unzigzag", x, dim, group, "contiguous")
 
@@ -38,7 +38,7 @@ def unzigzag(x: torch.Tensor, dim: int, group: dist.ProcessGroup | None = None) 
 def zigzag_part(x: torch.Tensor, dim: int, rank: int, ranks: int) -> torch.Tensor:
     """A rank's zigzag part of a whole sequence x [.., N, ..]: parts r and 2R-1-r of 2R equal ones along dimension dim.
 
-    Sends nothing. Differentiable. ValueError for an N that is no multiple of 2R and a rank outside of 0..R-1.
+    Sends nothing. Differentiable. ValueError for an N that is no multiple of 2R and a rank outside 0..R-1.
     """
     part: torch.Tensor = _ops.distributed_zigzag_part(x, dim, rank, ranks)
     return part

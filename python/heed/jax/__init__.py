@@ -3,7 +3,7 @@
     heed.jax.attention(query, key, value, causal=True)      differentiable, under jit, grad and vmap
     heed.jax.attention_packed(query, key, value, ...)       the same for sequences end to end
     heed.jax.positions                                      positional schemes as pytrees
-    heed.jax.set_num_threads(n), heed.jax.info()            what computes
+    heed.jax.set_num_threads(n), heed.jax.info()            threads and versions
 
 It needs jax 0.5 or newer and no torch. Options, numbers and bits are those of heed.attention.
 """
@@ -32,21 +32,21 @@ __all__ = [
 
 
 def set_num_threads(n: int) -> None:
-    """How many threads attention may use, at least 1; all that this process may use unless told. ValueError for fewer.
+    """Lets attention use n threads, at least 1; by default all that this process may use. ValueError for fewer.
 
-    They are heed's own, apart from XLA's. Results have the same bits for any number.
+    heed's threads are separate from XLA's. Results have the same bits for any number.
     """
     _library.set_threads(n)
 
 
 def release_workspace() -> None:
-    """Frees the scratch memory that is kept between calls, for all threads; the next call takes what it needs."""
+    """Frees the scratch memory that heed keeps between calls, for all threads; the next call allocates it anew."""
     _library.release_workspaces()
 
 
 def info() -> dict[str, Any]:
-    """What is installed and what it computes on: `version` of heed, `library` (its file), `targets` (instruction sets of this
-    CPU that kernels exist for, best first), `threads` and the version of `jax`."""
+    """`version` of heed, `library` (its file), `targets` (instruction sets of this CPU that kernels exist for, best first),
+    `threads` and the version of `jax`."""
     return {
         "version": _library.VERSION,
         "library": str(_library.PATH),

@@ -1,4 +1,4 @@
-"""Arrays as callers give them: JAX's or NumPy's, under names that errors say."""
+"""Checks arrays of JAX or NumPy; errors name the argument."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def shape_text(array: Array) -> str:
 
 
 def operand(name: str, value: object, axes: str, dtype: Any = None) -> jax.Array:
-    """With as many dimensions as axes are named; of the type `dtype` where one is given."""
+    """The array; ValueError unless it has a dimension for each of `axes` and, if given, the type `dtype`."""
     array = checked(name, value)
     array = array if isinstance(array, jax.Array) else jnp.asarray(array)
     if array.dtype not in _FLOATS:
@@ -50,7 +50,7 @@ def _needs_64_bits(name: str, array: Array, what: str) -> ValueError:
 
 
 def integers(name: str, value: object) -> jax.Array:
-    """Of any integer type; ValueError for numbers that JAX would wrap."""
+    """An array of any integer type; ValueError for numbers that JAX would wrap."""
     array = checked(name, value)
     if not jnp.issubdtype(array.dtype, jnp.integer):
         raise ValueError(f"{name}: expected integers, got {array.dtype}")
@@ -64,8 +64,7 @@ def integers(name: str, value: object) -> jax.Array:
 def listed(name: str, value: object) -> jax.Array:
     """Positions of tokens: integers, or float64.
 
-    The type decides, never the values: float32 holds 1.7e9 only to multiples of 128, and a function that is given such seconds
-    since 1970 can no longer tell that anything was lost.
+    float32 holds 1.7e9 (seconds since 1970) only to multiples of 128, and its values do not show the loss, so the type decides.
     """
     array = checked(name, value)
     if not jnp.issubdtype(array.dtype, jnp.floating):
@@ -81,7 +80,7 @@ def listed(name: str, value: object) -> jax.Array:
 
 
 def over_pairs(name: str, value: object, boolean: bool) -> Array:
-    """What broadcasts over pairs of queries and keys, with four dimensions."""
+    """An array that broadcasts over pairs of queries and keys, with four dimensions."""
     array = checked(name, value)
     if not (array.dtype == bool if boolean else jnp.issubdtype(array.dtype, jnp.floating)):
         wanted = "bool, True where a query may look" if boolean else "floating point"
@@ -92,7 +91,7 @@ def over_pairs(name: str, value: object, boolean: bool) -> Array:
 
 
 def typed(name: str, value: object, dtype: Any) -> jax.Array:
-    """A table in the accumulator's type; a finite number stays finite there, because an infinite one means something else."""
+    """A table in the accumulator's type; finite numbers stay finite, since an infinite bias hides."""
     array = checked(name, value)
     if not jnp.issubdtype(array.dtype, jnp.floating):
         raise ValueError(f"{name}: expected floating point, got {array.dtype}")
@@ -104,7 +103,7 @@ def typed(name: str, value: object, dtype: Any) -> jax.Array:
 
 
 def seed_words(seed: Any) -> jax.Array:
-    """The 64 bits of a seed, the upper ones first, uint32 [2]: of an integer, or drawn from a key of jax.random."""
+    """The 64 bits of a seed, upper half first, uint32 [2], from an integer or drawn from a key of jax.random."""
     if isinstance(seed, (int, np.integer)) and not isinstance(seed, bool):
         if not -(2**63) <= seed < 2**64:
             raise ValueError(f"seed: expected an integer of 64 bits, got {seed}")

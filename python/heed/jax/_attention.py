@@ -159,47 +159,46 @@ def attention(
     return_statistics: bool = False,
     **options: Any,
 ) -> jax.Array | AttentionOutput:
-    """softmax(cap(scale * query key^T) + bias) value, over the keys that each query may look at.
+    """softmax(cap(scale * query key^T) + bias) value, over the keys that each query may attend to.
 
     query [B, Hq, Nq, D], key [B, Hkv, Nk, D], value [B, Hkv, Nk, Dv]: float32, float64, bfloat16 or float16, of JAX or NumPy;
     Hq is a multiple of Hkv. 16-bit inputs are computed in float32 and rounded once. Differentiable once, in reverse mode, in
     all three, in `bias`, `sinks` and the parameters of `position`; under jax.jit, jax.vmap, jax.checkpoint and control flow.
 
-    scale             1/sqrt(D) by default; a number known when the function is traced, as softcap and dropout
+    scale             1/sqrt(D) by default; scale, softcap and dropout are numbers known when JAX traces the function
     causal            True or "bottom_right" aligns the last query with the last key, "top_left" the first with the first
     window            (left, right): keys within so many positions of the query's own; -1 means no bound
     query_lengths     integers [B]; queries at and beyond their length give 0
-    key_lengths       integers [B] or [B, Nq], within 0..Nk; keys at and beyond the length do not exist for the query
-    prefix_lengths    integers [B]; keys before it are seen whatever causality says
+    key_lengths       integers [B] or [B, Nq], within 0..Nk; a query does not see keys at and beyond the length
+    prefix_lengths    integers [B]; causality does not hide keys before it
     query_positions,
     key_positions     the position of the first token (an integer, or an array of one), or of every token: [N] or [B, N],
                       integers or float64 (timestamps) in any order; with query_positions, causal=True means key position <=
                       query position
-    mask              bool, broadcastable to [B, Hq, Nq, Nk]; True where a query may look
+    mask              bool, broadcastable to [B, Hq, Nq, Nk]; True where a query may attend
     bias              broadcastable likewise, added after the soft-cap; -inf hides; its gradient has its own shape
     position          a scheme of heed.jax.positions
     softcap           scores become softcap * tanh(score / softcap) before biases and masks
-    sinks             [Hq], or [B or 1, Hq or 1, Nq or 1]: the score of one more key of each row, which takes its share of the
-                      weight and has no value. The log-sum-exp and statistics count it
-    dropout, seed     of the weights; the seed is an integer, which drops what heed.attention drops, or a key of jax.random.
+    sinks             [Hq], or [B or 1, Hq or 1, Nq or 1]: the score of one more key of each row, which gets weight and has no
+                      value. The log-sum-exp and statistics count it
+    dropout, seed     drop weights. An integer seed drops the same weights as heed.attention; a key of jax.random works too.
                       batch_offset: the batch index of row 0, for the same dropout when part of a batch is computed alone
-    empty_row         what a query without any key returns: "zero", or "uniform", the mean of all values
+    empty_row         result for a query without any key: "zero", or "uniform", the mean of all values
     precision         of bfloat16 alone: "float32" keeps weights in float32; "fused" rounds them, and gradients of scores, to
-                      bfloat16 before they are multiplied, which is faster where the processor has such products
-    layout            "BHND", or "BNHD" where query [B, Nq, Hq, D], key, value and the output have the heads behind the steps,
-                      as jax.nn has them: transposing would cost XLA a copy. Everything else keeps its shape
+                      bfloat16 before it multiplies them, which is faster where the processor has such products
+    layout            "BHND", or "BNHD" for query [B, Nq, Hq, D], key, value and output with the heads behind the steps, as in
+                      jax.nn: transposing would cost XLA a copy. All other shapes stay
     return_lse,
     return_weights,
-    return_statistics ask for the log-sum-exp; for the weights before dropout (True: all, in memory quadratic in the length; a
-                      WeightsOf: those of chosen heads and rows); for entropy, largest weight and mean distance of each row,
-                      differentiable as the log-sum-exp is
+    return_statistics also return the log-sum-exp; the weights before dropout (True: all, in memory quadratic in the length; a
+                      WeightsOf: those of chosen heads and rows); entropy, largest weight and mean distance of each row,
+                      differentiable like the log-sum-exp
 
-    Returns the output [B, Hq, Nq, Dv], or an AttentionOutput when more was asked for.
+    Returns the output [B, Hq, Nq, Dv], or an AttentionOutput with the further results.
 
-    What does not fit is refused while the function is traced, in a sentence that names the argument: TypeError for an argument
-    that is not of its kind, ValueError for shapes, types, numbers out of range and options that contradict each other. What
-    only the numbers in arrays tell, such as lengths beyond the keys, JAX raises as JaxRuntimeError when the program runs. A
-    second derivative raises RuntimeError, forward mode TypeError.
+    Errors while JAX traces the function name the argument: TypeError for an argument of another kind, ValueError for shapes,
+    types, numbers out of range and contradicting options. For numbers in arrays that do not fit, such as lengths beyond the
+    keys, JAX raises JaxRuntimeError when the program runs. A second derivative raises RuntimeError, forward mode TypeError.
 
     Vaswani et al. 2017, section 3.2; Dao 2023, FlashAttention-2, algorithms 1 and 2.
     """
@@ -220,15 +219,15 @@ def attention_packed(
     return_statistics: bool = False,
     **options: Unpack[Options],
 ) -> jax.Array | AttentionOutput:
-    """attention for sequences of different lengths that lie end to end, without padding.
+    """attention for sequences of different lengths packed end to end, without padding.
 
     query [Tq, Hq, D], key [Tk, Hkv, D], value [Tk, Hkv, Dv]: the tokens of all sequences. query_offsets and key_offsets
     [B + 1]: cumulative lengths; sequence b holds the tokens from offsets[b] to offsets[b + 1]. The options are those of
-    attention; what they give per batch row is per sequence, positions begin anew in each, and each sequence computes what it
-    would compute alone. Returns the output [Tq, Hq, Dv]; lse and statistics, where asked for, are [Tq, Hq].
+    attention, with a sequence in place of a batch row. Positions begin anew in each sequence, and each gets the results that it
+    would get alone. Returns the output [Tq, Hq, Dv]; lse and statistics are [Tq, Hq].
 
-    Raises what attention raises; offsets that do not begin at 0, fall, or do not end with the number of tokens are refused when
-    the program runs. ValueError for return_weights.
+    Raises what attention raises, ValueError for return_weights, and JaxRuntimeError when the program runs for offsets that do
+    not begin at 0, fall, or do not end with the number of tokens.
     """
     if "return_weights" in options:
         raise ValueError("return_weights: not defined for packed sequences")

@@ -1,4 +1,4 @@
-"""A call of heed.jax.attention as the operators take it, made from the arguments as users write them."""
+"""Makes the operators' operands and settings from the arguments of heed.jax.attention."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _AXES = {"BHND": "batch, heads, steps, width", "BNHD": "batch, steps, heads, wid
 
 
 def _number(name: str, value: Any) -> str:
-    """A number as text that reads back as the same one."""
+    """A number as text that parses to the same number."""
     if isinstance(value, jax.core.Tracer):
         raise TypeError(f"{name}: expected a number that is known when the function is traced; make it a static argument")
     if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
@@ -36,7 +36,7 @@ def _integer(name: str, value: Any) -> str:
 
 
 class Gathered:
-    """What a call is made of, argument by argument."""
+    """The operands and settings of a call, gathered argument by argument."""
 
     def __init__(self, query: Any, key: Any, value: Any, layout: str) -> None:
         axes = _AXES[layout]
@@ -60,11 +60,11 @@ class Gathered:
         return _operators.accumulator(self.operands["query"].dtype)
 
     def text(self) -> str:
-        """The settings as the library reads them."""
+        """The settings in the library's text format."""
         return " ".join(f"{name}={value}" for name, value in self.settings.items())
 
     def check(self) -> None:
-        """Raises ValueError for what the engine would refuse, but for numbers in arrays."""
+        """Raises ValueError where the engine would refuse the call, apart from numbers in arrays."""
         arrays = {**self.operands, **self.options}
         known = all(isinstance(extent, int) for array in arrays.values() for extent in array.shape)
         # How long the longest packed sequence is, and with it the extents of what is given for its steps, only a run can know.
@@ -78,7 +78,7 @@ _OF_STEPS = ("query_positions", "key_positions", "key_lengths", "mask", "bias")
 
 
 def _add_lengths(call: Gathered, name: str, lengths: object, per_query: bool = False) -> None:
-    """[B] as [B, 1]; where lengths may differ from query to query, [B, Nq]."""
+    """Adds lengths [B] as [B, 1]; with per_query also [B, Nq]."""
     found = integers(name, lengths)
     if found.ndim not in ((1, 2) if per_query else (1,)):
         meaning = "[batch] or [batch, queries]" if per_query else "[batch]"
@@ -87,7 +87,7 @@ def _add_lengths(call: Gathered, name: str, lengths: object, per_query: bool = F
 
 
 def _add_positions(call: Gathered, side: str, places: object) -> None:
-    """The position of the first token, known or computed, or a list."""
+    """Adds the position of the first token, a number or an array, or a list."""
     name = f"{side}_positions"
     if isinstance(places, (int, np.integer)) and not isinstance(places, bool):
         call.settings[f"{side}_offset"] = str(int(places))
@@ -102,7 +102,7 @@ def _add_positions(call: Gathered, side: str, places: object) -> None:
 
 
 def _add_order(call: Gathered, options: Mapping[str, Any]) -> None:
-    """Where queries and keys stand, and which keys a query may look at."""
+    """Adds positions, and which keys a query may attend to."""
     for side in ("key", "query"):
         if (places := options.get(f"{side}_positions")) is not None:
             _add_positions(call, side, places)
@@ -118,7 +118,7 @@ def _add_order(call: Gathered, options: Mapping[str, Any]) -> None:
 
 
 class _Places(NamedTuple):
-    """Where the tokens of both sides stand, for a scheme that turns them."""
+    """Positions of queries and keys, for a scheme that turns them."""
 
     queries: Any
     keys: Any
@@ -144,7 +144,7 @@ class _Places(NamedTuple):
 
     @classmethod
     def _of_packed(cls, call: Gathered, queries: Any, keys: Any) -> _Places:
-        """Positions [T] of tokens that lie end to end; each sequence begins anew."""
+        """Positions [T] of packed tokens, which begin anew in each sequence."""
         starts = call.options["query_offsets"], call.options["key_offsets"]
         of_queries, of_keys = (jnp.diff(offsets) for offsets in starts)
         first_key = 0 if keys is None else keys
@@ -157,7 +157,7 @@ class _Places(NamedTuple):
 
 
 def _spread(places: Any, starts: jax.Array, tokens: int) -> jax.Array:
-    """The position of each token: of a first position, or one for each sequence [B], or a row for each [1 or B, longest]."""
+    """The position of each token, from one first position, from one a sequence [B], or from a row a sequence [1 or B, longest]."""
     token = jnp.arange(tokens, dtype=starts.dtype)
     sequence = jnp.searchsorted(starts, token, side="right") - 1
     step = token - starts[sequence]
@@ -167,7 +167,7 @@ def _spread(places: Any, starts: jax.Array, tokens: int) -> jax.Array:
 
 
 def _add_scheme(call: Gathered, scheme: object) -> None:
-    """A scheme's tables; query and key turned where the scheme turns them."""
+    """Adds a scheme's tables, and turns query and key if the scheme does."""
     if not isinstance(scheme, positions.Scheme):
         raise TypeError(f"position: expected a scheme of heed.jax.positions, got {type(scheme).__name__}")
     if isinstance(scheme, positions.OffsetBias):
@@ -193,7 +193,7 @@ def _add_scheme(call: Gathered, scheme: object) -> None:
 
 
 def _add_sinks(call: Gathered, sinks: object) -> None:
-    """[Hq], or [B or 1, Hq or 1, Nq or 1], as [B or 1, Hq, Nq or 1]."""
+    """Adds sinks [Hq], or [B or 1, Hq or 1, Nq or 1], as [B or 1, Hq, Nq or 1]."""
     given = typed("sinks", sinks, call.numbers)
     heads = call.operands["query"].shape[2 if call.layout == "BNHD" else 1]
     if given.ndim == 3 and given.shape[1] == 1:

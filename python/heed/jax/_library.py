@@ -1,8 +1,7 @@
-"""Finds and loads libheed_jax: handlers for XLA, which are registered here, and functions that Python calls itself.
+"""Finds and loads libheed_jax, registers its handlers with XLA, and wraps the functions that Python calls.
 
-The library keeps to the version of XLA's foreign-function interface that it was compiled with, and XLA serves its own version
-and older ones. Handed a newer one, JAX would lose its whole CPU backend, so that is refused here, in a sentence that says what
-to do.
+The library uses the version of XLA's foreign-function interface that it was compiled with. XLA serves its own version and older
+ones; a newer one would make JAX lose its whole CPU backend, so this module refuses it and says what to do.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ except ImportError:
 
 
 def _served() -> tuple[int, int] | None:
-    """The newest version of the interface that this environment's XLA serves, as its headers say; None where there are none."""
+    """The newest version of the interface that this environment's XLA serves, from its headers; None without headers."""
     header = pathlib.Path(jax.ffi.include_dir()) / "xla" / "ffi" / "api" / "c_api.h"
     if not header.is_file():
         return None
@@ -79,7 +78,7 @@ VERSION: str = _library.heed_jax_version().decode()
 
 
 def _call(function: str, *arguments: Any) -> None:
-    """Raises what the library says: ValueError for arguments that cannot be."""
+    """Calls a function of the library; its message becomes a ValueError."""
     status = getattr(_library, f"heed_jax_{function}")(*arguments)
     if status != 0:
         raise (ValueError if status == 1 else RuntimeError)(_library.heed_jax_message().decode())
@@ -97,7 +96,7 @@ def set_threads(n: int) -> None:
 
 
 def threads() -> int:
-    """How many compute."""
+    """The number of threads."""
     number: int = _library.heed_jax_threads()
     return number
 
@@ -114,7 +113,7 @@ def targets() -> list[str]:
 
 
 def alibi_slopes(heads: int) -> np.ndarray[Any, np.dtype[np.float64]]:
-    """[heads]"""
+    """The slopes, [heads]."""
     slopes = np.empty(max(heads, 0), np.float64)
     _call("alibi_slopes", ctypes.c_int64(heads), ctypes.c_void_p(slopes.ctypes.data))
     return slopes
@@ -130,7 +129,7 @@ def t5_buckets(reach: int, buckets: int, max_distance: int, bidirectional: bool)
 
 
 def rotary_frequencies(settings: str, rotary_dim: int, length: int) -> tuple[np.ndarray[Any, np.dtype[np.float64]], float]:
-    """(radians per step [rotary_dim / 2], what multiplies cosines and sines)."""
+    """(radians per step [rotary_dim / 2], the attention factor)."""
     frequencies, factor = np.empty(rotary_dim // 2, np.float64), ctypes.c_double()
     pointer = ctypes.c_void_p(frequencies.ctypes.data)
     _call("rotary_frequencies", settings.encode(), ctypes.c_int64(length), pointer, ctypes.byref(factor))

@@ -1,7 +1,7 @@
-"""Axes of a mesh inside jax.shard_map: which of them an array varies over, as JAX tracks it to find the sums that gradients need.
+"""Axes of a mesh that an array varies over inside jax.shard_map, from which JAX finds the sums that gradients need.
 
-The interface knows nothing of axes, so operands are made to vary alike before a call, and results say that they do. JAX has had
-three ways to say so: none before 0.6, vma to 0.9, the manual axis type since.
+XLA's interface has no axes, so this module makes operands vary alike before a call and marks the results. JAX before 0.6 has no
+marks, 0.6 to 0.9 vma, later versions the manual axis type.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def _varying(array: Any) -> frozenset[Any]:
 
 
 def alike(arrays: Tree) -> Tree:
-    """Arrays of a tree, each varying over what any of them varies over: where one did not, gradients are summed over the axis."""
+    """The arrays of a tree, each varying over all axes that any of them varies over; JAX sums gradients over added axes."""
     axes = frozenset[Any]().union(*map(_varying, jax.tree.leaves(arrays)))
     lax: Any = jax.lax
 
@@ -38,7 +38,7 @@ def alike(arrays: Tree) -> Tree:
 
 
 def result(shape: tuple[int, ...], dtype: Any, like: jax.Array) -> jax.ShapeDtypeStruct:
-    """A result of a call, which varies over the axes that an operand varies over."""
+    """The type of a result that varies over the axes of the operand `like`."""
     kind: Any = _type_of(like)
     facts: dict[str, Any] = {}
     if not _varying(like):

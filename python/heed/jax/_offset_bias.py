@@ -1,4 +1,4 @@
-"""A bias by offset as options of a call: a table where all offsets are known, else a number for every pair."""
+"""Adds a bias by offset to a call: a table if all offsets are known, else a number for every pair."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _FEW = 1 << 16  # offsets a side, which are few whatever the lengths
 
 
 def add_offset_bias(call: Gathered, scheme: positions.OffsetBias, places: Callable[[], tuple[Any, Any]]) -> None:
-    """Adds it to the operands. places: the positions of queries and keys, first ones or lists. ValueError for other heads than the
-    scheme's, and for packed sequences whose offsets are not known or far too many."""
+    """Adds the bias to the operands. places: positions of queries and keys, first ones or lists. ValueError for other heads than
+    the scheme's, and for packed sequences whose offsets are unknown or too many."""
     query, key = call.operands["query"], call.operands["key"]
     heads = query.shape[2 if call.layout == "BNHD" else 1]
     if heads != scheme.heads:
@@ -43,7 +43,7 @@ def add_offset_bias(call: Gathered, scheme: positions.OffsetBias, places: Callab
 
 
 def _reach(call: Gathered, q_len: int, kv_len: int) -> int | None:
-    """The largest distance of a query and a key, or a bound of it; None where only a run knows."""
+    """An upper bound of the distance of a query and a key; None if it is unknown before the run."""
     in_arrays = any(f"{side}_{kind}" in call.options for side in ("query", "key") for kind in ("positions", "offset"))
     if in_arrays or not isinstance(q_len, int) or not isinstance(kv_len, int):
         return None

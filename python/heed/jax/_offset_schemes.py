@@ -1,4 +1,4 @@
-"""Biases that are functions of the offset, for texts of any length."""
+"""Biases that are functions of the offset."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from ._scheme import Scheme
 
 
 class OffsetBias(Scheme):
-    """A bias that is a function of the offset alone, whatever the length: a subclass replaces by_offset.
+    """A bias that is a function of the offset alone, for any length. A subclass defines by_offset.
 
-    Where positions count up from numbers known when the function is traced, the call has a table by offset. Positions in arrays
-    make it a bias of all pairs, in memory quadratic in the length; of packed sequences they are refused.
+    If positions count up from numbers known when JAX traces the function, the call uses a table by offset. Positions in arrays
+    make a bias of all pairs, in memory quadratic in the length; with packed sequences they raise ValueError.
     """
 
     heads: int
-    """Of the queries."""
+    """Query heads."""
 
     def __init__(self, heads: int) -> None:
-        """ValueError for fewer heads than one, and for more than 2^24."""
+        """ValueError for heads below 1 or above 2^24."""
         check_sizes(type(self).__name__, heads=heads)
         if heads < 1:
             raise ValueError(f"{type(self).__name__}: expected heads > 0, got {heads}")
         self.heads = heads
 
     def by_offset(self, offset: Array) -> Array:
-        """[heads, *offset.shape], what is added to a score at the offset key position - query position: floating point, float64 of
-        NumPy where it is known when the function is traced."""
+        """The bias [heads, *offset.shape] at offsets key position - query position: floating point, in NumPy's float64 where
+        offsets are known when JAX traces the function."""
         raise NotImplementedError(f"{type(self).__name__} has no by_offset")
 
 
@@ -44,7 +44,7 @@ def _waves(offset: Array, rate: float) -> tuple[Array, Array]:
 
 
 def _column(numbers: Array, offset: Array) -> jax.Array:
-    """A number a head beside offsets."""
+    """Numbers [heads], shaped to broadcast with offsets."""
     return jnp.reshape(jnp.asarray(numbers), (-1, *(1,) * offset.ndim))
 
 
@@ -60,7 +60,7 @@ class Kerple(OffsetBias):
     """[heads], uniform in 0..1 at first."""
 
     def __init__(self, heads: int, kind: Literal["log", "power"] = "log", *, key: jax.Array) -> None:
-        """heads: of the queries. key: of jax.random, for the numbers at first. ValueError for another kind than those two."""
+        """heads: query heads. key: of jax.random, draws the initial parameters. ValueError for another kind."""
         super().__init__(heads)
         self._start(_scheme_parameters.kerple(heads, kind), key)
         self.kind = kind
@@ -77,7 +77,7 @@ class Kerple(OffsetBias):
 
 
 def _limited(numbers: Array, most: float | None) -> jax.Array:
-    """From 0.01 on, with the gradient of what they count as: a number beyond the limits can come back."""
+    """Numbers clamped to 0.01..most, with the gradient of the clamped value, so that training can bring them back."""
     numbers = jnp.asarray(numbers)
     return numbers + jax.lax.stop_gradient(jnp.clip(numbers, 0.01, most) - numbers)
 
@@ -89,8 +89,8 @@ class Sandwich(OffsetBias):
     """Width of the encodings."""
 
     def __init__(self, heads: int, head_dim: int = 128) -> None:
-        """head_dim: width of the encodings, even; a hyperparameter, which need not be that of a head. ValueError for an odd one
-        or one below 2."""
+        """head_dim: width of the encodings, even; it need not be the width of a head. ValueError for an odd one or one below
+        2."""
         super().__init__(heads)
         if head_dim < 2 or head_dim % 2:
             raise ValueError(f"head_dim: expected an even number, got {head_dim}")
@@ -110,14 +110,14 @@ class SinusoidalBias(OffsetBias):
 
     parameters: tuple[str, ...] = ("cosine", "sine")
     frequencies: int
-    """How many waves."""
+    """Number of waves."""
     cosine: Array
     """[heads, frequencies], 0 at first."""
     sine: Array
     """[heads, frequencies], 0 at first."""
 
     def __init__(self, heads: int, frequencies: int = 16) -> None:
-        """heads: of the queries. ValueError for no frequencies."""
+        """heads: query heads. ValueError for frequencies below 1."""
         super().__init__(heads)
         check_sizes("SinusoidalBias", frequencies=frequencies)
         self._start(_scheme_parameters.sinusoidal_bias(heads, frequencies))

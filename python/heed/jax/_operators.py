@@ -1,8 +1,7 @@
 """The library's handlers as functions of JAX, with derivatives attached.
 
-attend is differentiable once, rotate as often as one likes, both in reverse mode; everything else raises. Under jax.vmap one
-call is made for all slices, and the library computes each as if it were alone, so that every option means what it means
-without.
+attend is differentiable once, rotate any number of times, both in reverse mode; other derivatives raise. Under jax.vmap one call
+computes all slices, each as if it were alone.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ _ONLY_FIRST = "attention: only first derivatives are implemented, and in reverse
 
 
 class Call(NamedTuple):
-    """What is told besides arrays: hashable, as JAX wants what is static."""
+    """The static arguments of a call; hashable, as JAX requires."""
 
     settings: str
     statistics: bool = False
@@ -42,8 +41,8 @@ class Call(NamedTuple):
 def _mark(flags: Iterable[bool]) -> jax.Array:
     """Flags as the shape of an array without elements.
 
-    JAX takes the structure of the residuals of one trace for that of all: what differs from trace to trace, and has to be known
-    when the backward pass is traced, can stand in the shape of an array alone.
+    JAX assumes that all traces have residuals of one structure. Static values that differ between traces therefore reach the
+    backward pass in the shape of an array.
     """
     return jnp.zeros((0, *(1 + flag for flag in flags)), jnp.bool_)
 
@@ -58,7 +57,7 @@ def accumulator(dtype: Any) -> Any:
 
 
 def _foreign(target: str, settings: str, operands: Mapping[str, jax.Array], results: Shapes) -> Arrays:
-    """Calls a handler. The ranks tell it what of an array's dimensions a transformation put in front."""
+    """Calls a handler; the ranks tell it how many leading dimensions transformations added to an array."""
     call = jax.ffi.ffi_call(target, tuple(results.values()), vmap_method="expand_dims")
     names = (" ".join(f"{name}:{len(array.shape)}" for name, array in arrays.items()) for arrays in (operands, results))
     computed = call(*operands.values(), **dict(zip(("operands", "results"), names)), settings=settings)
@@ -66,7 +65,7 @@ def _foreign(target: str, settings: str, operands: Mapping[str, jax.Array], resu
 
 
 def _without_derivative(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Of functions (call, ...), which are the derivatives that there are."""
+    """Lets a derivative of the function (call, ...) raise RuntimeError."""
     wrapped = jax.custom_jvp(function, nondiff_argnums=(0,))
 
     def refuse(call: object, primals: object, tangents: object) -> NoReturn:
@@ -77,7 +76,8 @@ def _without_derivative(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _results(call: Call, operands: Arrays) -> Shapes:
-    """What a forward call returns: tokens [B, H, N, D], [B, N, H, D] or packed [T, H, D], rows [B, H, N] or packed [T, H]."""
+    """Shapes of a forward call's results: tokens [B, H, N, D], [B, N, H, D] or packed [T, H, D], rows [B, H, N] or packed
+    [T, H]."""
     query, value = operands["query"], operands["value"]
     tokens, rows = (*query.shape[:-1], value.shape[-1]), query.shape[:-1]
     if query.ndim == 4 and call.steps_first:
@@ -114,7 +114,7 @@ def _lowest(like: jax.Array) -> float:
 
 
 def _kept(lse: jax.Array) -> jax.Array:
-    """The log-sum-exp as it leaves a program for a gradient, or for nobody: finite, since jax.debug_infs refuses what is not."""
+    """The log-sum-exp that a program keeps for the backward pass, made finite, since jax.debug_infs refuses infinities."""
     return jnp.maximum(lse, _lowest(lse))
 
 
@@ -161,7 +161,7 @@ def _attend_backward(call: Call, residuals: Any, cotangents: Any) -> Any:
 
 
 def _compiled(function: Callable[..., Any]) -> Callable[..., Any]:
-    """As a part of whatever program calls it; by itself, without going through Python once it is known."""
+    """Inlines the function into a program that calls it; called alone, compiles it once."""
     return jax.jit(function, static_argnums=0, inline=True)
 
 
@@ -172,8 +172,8 @@ _call = _compiled(_differentiable)
 
 
 def attend(call: Call, operands: Arrays, options: Arrays) -> tuple[jax.Array, jax.Array, Arrays]:
-    """(output, lse, statistics) of operands (query, key, value and what else has a gradient) and options; differentiable in the
-    operands, by all three."""
+    """(output, lse, statistics) of operands (query, key, value and other differentiable arrays) and options; each result is
+    differentiable in the operands."""
     returned: tuple[jax.Array, jax.Array, Arrays] = _call(call, *alike((operands, options)))
     return returned
 
@@ -198,14 +198,14 @@ def rotary_tables(
 
 
 class Turn(NamedTuple):
-    """How columns make pairs, which way these turn, and whether arrays are [B, N, H, D]."""
+    """The layout of pairs, the direction of the turn, and whether arrays are [B, N, H, D]."""
 
     layout: str
     inverse: bool = False
     steps_first: bool = False
 
     def settings(self) -> str:
-        """As the library reads them."""
+        """The settings in the library's text format."""
         flags = ("inverse", "steps_first")
         return " ".join([f"layout={self.layout}", *(f"{name}=true" for name in flags if getattr(self, name))])
 

@@ -1,4 +1,4 @@
-"""What attention returns, and which weights it returns: the names of heed's, with arrays of JAX."""
+"""heed's result types with arrays of JAX."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from .._described import describe
 
 
 class Statistics(NamedTuple):
-    """Of the weights before dropout, each [B, Hq, Nq]; 0 in rows without weights. Differentiable; a sink counts as one more key.
+    """Statistics of the weights before dropout, each [B, Hq, Nq]; 0 in rows without weights. Differentiable; a sink counts as one
+    more key.
 
     float64 for float64 inputs, else float32; from packed sequences [Tq, Hq].
     """
@@ -30,7 +31,7 @@ describe(
 
 
 class AttentionOutput(NamedTuple):
-    """What was asked for; None stands for the rest. A pytree, as every named tuple."""
+    """The requested results; the others are None. A pytree, like every named tuple."""
 
     output: jax.Array
     lse: jax.Array | None = None
@@ -50,9 +51,10 @@ describe(
 
 
 class WeightsOf(NamedTuple):
-    """Which weights to return: of these heads and queries only, [B, len(heads), len(rows), Nk].
+    """Returns the weights of these heads and queries only, [B, len(heads), len(rows), Nk]:
 
-    heed.jax.attention(..., return_weights=heed.jax.WeightsOf(heads=jnp.array([0]))) keeps memory linear in the length.
+    heed.jax.attention(..., return_weights=heed.jax.WeightsOf(heads=jnp.array([0]), rows=jnp.array([7]))) needs memory linear in
+    the length.
     """
 
     heads: jax.Array | np.ndarray | None = None

@@ -1,4 +1,4 @@
-"""What every positional scheme is."""
+"""The base class of positional schemes."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from ._arrays import Array
 
 
 class Scheme:
-    """What heed.jax.attention accepts as `position`. A scheme overrides the parts it has.
+    """The base class of everything that heed.jax.attention accepts as `position`. A subclass overrides the parts that it needs.
 
-    Attributes named in `parameters` are the leaves of the pytree; all others are static, so they must be hashable.
+    Attributes named in `parameters` are the leaves of the pytree; all others are static and must be hashable.
     """
 
     parameters: tuple[str, ...] = ()
-    """Names of the attributes that are parameters; one that is None has no leaf."""
+    """Names of the attributes that are parameters; an attribute that is None has no leaf."""
     symmetric: bool = True
-    """Of slopes: whether a slope multiplies the distance (True) or the offset, key position - query position (False)."""
+    """Whether a slope multiplies the distance (True) or the offset, key position - query position (False)."""
     rotates: bool = False
-    """Whether rotate does anything."""
+    """Whether rotate changes queries or keys."""
 
     def __init_subclass__(cls, **options: Any) -> None:
         """Registers the class as a pytree."""
@@ -31,15 +31,15 @@ class Scheme:
         jax.tree_util.register_pytree_with_keys(cls, _leaves, lambda facts, leaves: _scheme_of(cls, facts, leaves))
 
     def _start(self, starts: Starts, key: jax.Array | None = None) -> None:
-        """Makes the parameters, drawn by a key of jax.random each."""
+        """Makes the parameters, drawn with keys split from a key of jax.random."""
         keys = [None] * len(starts) if key is None else jax.random.split(key, len(starts))
         for own, (name, start) in zip(keys, starts.items()):
             vars(self)[name] = None if start is None else _drawn(start, own)
 
     def tensors(self) -> dict[str, Array | None]:
         """Differentiable options of attention by name: relative_bias, slopes, content_keys, content_values, content_queries,
-        transformer_xl_positions, transformer_xl_bias, contextual_position, in the shapes of docs/attention.md; None stands
-        for absent."""
+        transformer_xl_positions, transformer_xl_bias, contextual_position, in the shapes of docs/attention.md; None means
+        absent."""
         return {}
 
     def rotate(
@@ -50,11 +50,11 @@ class Scheme:
         key_positions: int | Array = 0,
         layout: Literal["BHND", "BNHD"] = "BHND",
     ) -> tuple[jax.Array, jax.Array]:
-        """query and key of attention turned by their positions, each that of the first token or a list [N] or [B, N]."""
+        """query and key turned by their positions: each the position of the first token, or a list [N] or [B, N]."""
         return query, key
 
     def replace(self, **parameters: Any) -> Any:
-        """A copy with these parameters. ValueError for names that are none."""
+        """A copy with these parameters. ValueError for other names."""
         unknown = sorted(parameters.keys() - set(self.parameters))
         if unknown:
             raise ValueError(

@@ -6,11 +6,11 @@
     Kerple(heads, key=key), Sandwich(heads),
     SinusoidalBias(heads)                      added to the scores
     Shaw(head_dim, M, key=key)                 added to keys, values and queries by offset
-    TransformerXL(heads, head_dim, M, key=key) sinusoids of the distance, met by queries
-    Cope(head_dim, P)                          rows by how many keys from it on a query looks for
+    TransformerXL(heads, head_dim, M, key=key) queries times projected sinusoids of the distance
+    Cope(head_dim, P)                          queries times rows by the number of keys that they gate in
 
-A scheme is a pytree whose leaves are its parameters, so that jax.grad of a function of the scheme gives their gradients, in a
-scheme; scheme.replace(weight=...) is a copy with other ones.
+A scheme is a pytree whose leaves are its parameters: jax.grad of a function of a scheme returns a scheme of gradients.
+scheme.replace(weight=...) copies it with other parameters.
 """
 
 from __future__ import annotations
@@ -50,10 +50,10 @@ class Alibi(Scheme):
     """heed.positions.Alibi: a slope per head and distance. Press et al. 2022, "Train Short, Test Long", section 3."""
 
     heads: int
-    """Of the queries."""
+    """Query heads."""
 
     def __init__(self, heads: int, symmetric: bool = True, trainable: bool = False) -> None:
-        """heads: of the queries. trainable: the slopes are a parameter. ValueError for fewer heads than one."""
+        """heads: query heads. trainable: the slopes are a parameter. ValueError for heads below 1."""
         slopes = _library.alibi_slopes(heads)
         self.heads, self.symmetric = heads, symmetric
         self.parameters = ("slopes",) if trainable else ()
@@ -63,7 +63,7 @@ class Alibi(Scheme):
     @property
     def slopes(self) -> Array:
         """[heads] float32, 2^(-8h/heads) for h = 1..heads where heads is a power of two, else as the paper's authors
-        interleave; where they are trainable, what they were trained to."""
+        interleave; trainable slopes have their current values."""
         trained: Array | None = vars(self).get("slopes")
         return _library.alibi_slopes(self.heads).astype(np.float32) if trained is None else trained
 
@@ -73,15 +73,15 @@ class Alibi(Scheme):
 
 
 class RelativeBias(Scheme):
-    """One trainable number per head and offset, clipped to max_distance, added to the scores; zeros at first."""
+    """Adds one trainable number per head and offset, clipped to max_distance, to the scores; zeros at first."""
 
     parameters: tuple[str, ...] = ("relative_bias",)
     relative_bias: Array
     """[heads, 2 * max_distance + 1]; column max_distance + offset belongs to offset = key position - query position."""
 
     def __init__(self, heads: int, max_distance: int) -> None:
-        """heads: of the queries. Farther offsets than max_distance share the first and the last number. ValueError for heads
-        below 1 or a distance below 0, and for sizes too large for any memory."""
+        """heads: query heads. Offsets beyond max_distance share the first and the last number. ValueError for heads below 1
+        or a distance below 0, and for sizes too large for any memory."""
         self._start(_scheme_parameters.relative_bias(heads, max_distance))
 
     def tensors(self) -> dict[str, Array | None]:
@@ -96,14 +96,14 @@ class T5Bias(Scheme):
     weight: Array
     """[buckets, heads]"""
     buckets: int
-    """How many."""
+    """Number of buckets."""
     max_distance: int
     """From here on all distances share the last bucket."""
     bidirectional: bool
     """Whether keys after a query have buckets of their own."""
 
     def __init__(self, heads: int, buckets: int = 32, max_distance: int = 128, bidirectional: bool = True) -> None:
-        """heads: of the queries. ValueError for heads below 1, for buckets that are odd or too few, and for sizes too large for any
+        """heads: query heads. ValueError for heads below 1, for buckets that are odd or too few, and for sizes too large for any
         memory."""
         weight = _scheme_parameters.t5_bias(heads, buckets, max_distance)
         self.buckets, self.max_distance, self.bidirectional = buckets, max_distance, bidirectional
@@ -122,8 +122,8 @@ class T5Bias(Scheme):
 
 
 class Shaw(Scheme):
-    """heed.positions.Shaw, which says what the arguments mean: trainable vectors by clipped offset. Shaw et al. 2018, section 3.2;
-    with queries He et al. 2021, "DeBERTa"."""
+    """heed.positions.Shaw, with its arguments: trainable vectors by clipped offset. Shaw et al. 2018, section 3.2; with queries
+    He et al. 2021, "DeBERTa"."""
 
     parameters: tuple[str, ...] = ("keys", "values", "queries")
     keys: Array
@@ -143,7 +143,7 @@ class Shaw(Scheme):
         value_dim: int | None = None,
         key: jax.Array,
     ) -> None:
-        """The parameters, drawn by a key of jax.random. ValueError for head_dim below 1 or a distance or value_dim below 0, and for
+        """key: of jax.random, draws the parameters. ValueError for head_dim below 1 or a distance or value_dim below 0, and for
         sizes too large for any memory."""
         self._start(_scheme_parameters.shaw(head_dim, max_distance, values, queries, value_dim), key)
 
@@ -153,15 +153,15 @@ class Shaw(Scheme):
 
 
 class Cope(Scheme):
-    """heed.positions.Cope, which says what the arguments mean: positions that count what a query looks for. Golovneva et al. 2024,
-    section 4."""
+    """heed.positions.Cope, with its arguments: positions that count the keys that a query gates in. Golovneva et al. 2024, section
+    4."""
 
     parameters: tuple[str, ...] = ("table",)
     table: Array
     """[max_position, head_dim], shared by all heads; zeros at first"""
 
     def __init__(self, head_dim: int, max_position: int = 64) -> None:
-        """The parameter. ValueError for sizes below 1, more positions than 2^18 and a width that no memory holds."""
+        """ValueError for sizes below 1, more positions than 2^18 and a width that no memory holds."""
         self._start(_scheme_parameters.cope(head_dim, max_position))
 
     def tensors(self) -> dict[str, Array | None]:
@@ -170,13 +170,14 @@ class Cope(Scheme):
 
 
 class TransformerXL(Scheme):
-    """heed.positions.TransformerXL: queries meet projected sinusoids of their distance to a key. Dai et al. 2019, section 3.3."""
+    """heed.positions.TransformerXL: adds products of queries with projected sinusoids of the distance. Dai et al. 2019, section
+    3.3."""
 
     parameters: tuple[str, ...] = ("projection", "content_bias", "position_bias")
     rotates: bool = True
     """Always: u is added to the queries."""
     heads: int
-    """Of the queries."""
+    """Query heads."""
     head_dim: int
     """Width of a head."""
     max_distance: int
@@ -191,7 +192,7 @@ class TransformerXL(Scheme):
     """v, [heads, head_dim], N(0, 0.02) at first."""
 
     def __init__(self, heads: int, head_dim: int, max_distance: int = 512, *, width: int | None = None, key: jax.Array) -> None:
-        """The parameters; width is that of the sinusoids, heads * head_dim unless given (the authors' d_model), key of jax.random.
+        """width: of the sinusoids, heads * head_dim unless given (the authors' d_model). key: of jax.random, draws the parameters.
         ValueError for heads, head_dim or width below 1 or a distance below 0, and for sizes too large for any memory."""
         self._start(_scheme_parameters.transformer_xl(heads, head_dim, max_distance, width), key)
         self.heads, self.head_dim, self.max_distance, self.width = heads, head_dim, max_distance, self.projection.shape[1]
@@ -212,7 +213,7 @@ class TransformerXL(Scheme):
         key_positions: int | Array = 0,
         layout: Literal["BHND", "BNHD"] = "BHND",
     ) -> tuple[jax.Array, jax.Array]:
-        """query + u, wherever it stands, and the key itself. ValueError for another shape of the query."""
+        """query + u, at any position, and the key itself. ValueError for another shape of the query."""
         if query.ndim != 4 or query.shape[layout.index("H")] != self.heads or query.shape[3] != self.head_dim:
             raise ValueError(
                 f"position: TransformerXL has {self.heads} heads of {self.head_dim}, query has shape {shape_text(query)}"
@@ -238,13 +239,14 @@ def _text(value: Any) -> str:
 
 
 class Rotary(Scheme):
-    """Turns queries and keys so that their products depend on distance alone. Su et al. 2021, "RoFormer", section 3.2.
+    """Turns queries and keys so that their products depend on positions only by their offset. Su et al. 2021, "RoFormer",
+    section 3.2.
 
     head_dim    width of a head
     base        pair t turns by base^(-2t/rotary_dim) a step
     layout      "half" or "interleaved": which columns make a pair, t and t + rotary_dim/2 or 2t and 2t + 1
-    rotary_dim  how many of a head's first columns turn, even; all by default
-    scaling     how the frequencies are stretched for texts longer than those trained on: None, or a dictionary as Hugging Face
+    rotary_dim  number of first columns of a head that turn, even; all by default
+    scaling     stretches the frequencies for texts longer than those of the training: None, or a dictionary as Hugging Face
                 writes it, {"rope_type": "yarn", "factor": 4.0, ...}. "dynamic" and "longrope" depend on the largest position:
                 keys rotated for a shorter text do not fit a longer one, so cache them unrotated
     angles      "f64", or "f32_hf": frequencies, angles and tables in float32 as Hugging Face computes them
@@ -255,11 +257,11 @@ class Rotary(Scheme):
     head_dim: int
     """Width of a head."""
     rotary_dim: int
-    """How many of a head's first columns turn."""
+    """Number of first columns of a head that turn."""
     layout: Literal["half", "interleaved"]
     """Which columns make a pair."""
     settings: str
-    """All of what fixes the frequencies, as the library reads it."""
+    """The arguments that fix the frequencies, in the library's text format."""
 
     def __init__(
         self,
@@ -270,10 +272,10 @@ class Rotary(Scheme):
         scaling: Mapping[str, Any] | None = None,
         angles: Literal["f64", "f32_hf"] = "f64",
     ) -> None:
-        """Fixes the frequencies; the class says what the arguments mean. No parameters.
+        """Fixes the frequencies. No parameters.
 
-        ValueError for an odd rotary_dim or one beyond head_dim, another layout, a scaling that is unknown, lacks a number, has
-        one too many or contradicts base or rotary_dim, and for numbers out of range.
+        ValueError for an odd rotary_dim or one beyond head_dim, another layout, an unknown scaling, one with missing or surplus
+        numbers or with another base or rotary_dim than given, and for numbers out of range.
         """
         rotary_dim = checked_rotary_dim(head_dim, rotary_dim, layout)
         options = {"rotary_dim": rotary_dim, "base": base, "angles": angles}
@@ -285,7 +287,7 @@ class Rotary(Scheme):
     def frequencies(self, length: int = 0) -> tuple[np.ndarray[Any, Any], float]:
         """(radians per step float64 [rotary_dim/2], the attention factor that multiplies cosines and sines).
 
-        length: the largest position of the text + 1, which is what some scalings depend on; 0 where it is not known.
+        length: the largest position of the text + 1, on which some scalings depend; 0 if it is unknown.
         """
         return _library.rotary_frequencies(self.settings, self.rotary_dim, length)
 
@@ -297,11 +299,11 @@ class Rotary(Scheme):
         key_positions: int | Array = 0,
         layout: Literal["BHND", "BNHD"] = "BHND",
     ) -> tuple[jax.Array, jax.Array]:
-        """Query [B, Hq, Nq, D] and key [B, Hkv, Nk, D], or with the heads behind the steps where the layout is "BNHD", rotated.
+        """Query [B, Hq, Nq, D] and key [B, Hkv, Nk, D], or in the layout "BNHD" with the heads behind the steps, rotated.
 
-        Positions are those of the tokens, integers or float64 (timestamps), [N] or [B, N]; an integer is the position of the
-        first token. Scalings that depend on the length take the largest of all positions + 1. TypeError or ValueError for what
-        does not fit. Differentiable in query and key.
+        Positions of the tokens are integers or float64 (timestamps), [N] or [B, N]; an integer is the position of the first
+        token. Scalings that depend on the length take the largest of all positions + 1. TypeError or ValueError for other types
+        or shapes. Differentiable in query and key.
         """
         query, key = operand("query", query, "batch, heads, steps, width"), operand("key", key, "batch, heads, steps, width")
         steps = layout.index("N")

@@ -1,4 +1,4 @@
-"""Models that the program `heed` kept, as modules: heed.open_model opens their folders."""
+"""Models that the program `heed` saved, as modules; heed.open_model opens their folders."""
 
 from ._counts import CountsModel
 from ._form import Form

@@ -1,4 +1,4 @@
-"""What models of a text have in common: characters and tokens, and how a text goes on."""
+"""The base class of models of a text: characters, tokens and continuations."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ class CharacterModel(torch.nn.Module):
     """A model of the characters of a text."""
 
     vocabulary: str
-    """The characters that it knows; token i is the i-th."""
+    """The characters that the model knows; token i is the i-th."""
     trained: dict[str, Any]
-    """For people: how it was trained."""
+    """How it was trained, for people to read."""
     reached: dict[str, Any]
-    """For people: what was measured."""
+    """What was measured, for people to read."""
 
     def __init__(self, vocabulary: str) -> None:
         super().__init__()
@@ -26,7 +26,7 @@ class CharacterModel(torch.nn.Module):
         self._token = {character: token for token, character in enumerate(vocabulary)}
 
     def encode(self, text: str) -> list[int]:
-        """Tokens of a text. ValueError that names a character which the model does not know; TypeError for what is no string."""
+        """The tokens of a text. ValueError names a character that is not in vocabulary; TypeError unless text is a string."""
         if not isinstance(text, str):
             raise TypeError(f"text: expected a string, got {type(text).__name__}")
         for place, character in enumerate(text):
@@ -37,7 +37,7 @@ class CharacterModel(torch.nn.Module):
         return [self._token[character] for character in text]
 
     def decode(self, tokens: Sequence[int] | torch.Tensor) -> str:
-        """The text of tokens. ValueError for those that are no character's."""
+        """The text of tokens. ValueError for tokens outside the vocabulary."""
         listed = tokens.tolist() if isinstance(tokens, torch.Tensor) else tokens
         for token in listed:
             if not 0 <= token < len(self.vocabulary):
@@ -45,10 +45,11 @@ class CharacterModel(torch.nn.Module):
         return "".join(self.vocabulary[token] for token in listed)
 
     def generate(self, prompt: str, characters: int) -> str:
-        """The likeliest next character, so many times: what `heed generate --temperature 0` writes behind the prompt.
+        """Adds the most probable next character `characters` times: the text that `heed generate --temperature 0` writes after
+        the prompt.
 
-        ValueError for an empty prompt, characters that the model does not know and a number below 0; RuntimeError where logits
-        are not finite.
+        ValueError for an empty prompt, characters that are not in vocabulary and a number below 0; RuntimeError where logits are
+        not finite.
         """
         tokens = self.encode(prompt)
         if not tokens:
@@ -64,7 +65,7 @@ class CharacterModel(torch.nn.Module):
             self.train(was_training)
 
     def _continued(self, tokens: list[int], characters: int) -> list[int]:
-        """The tokens behind `tokens`."""
+        """The tokens after `tokens`."""
         raise NotImplementedError
 
 

@@ -1,4 +1,4 @@
-"""A model that counts the characters of a text, which `heed study` kept where no network lost less."""
+"""A model that counts the characters of a text, which `heed study` saves where no network has a smaller loss."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _MOST_TOKENS = 1 << 20  # that the program counts
 
 
 class CountsModel(CharacterModel):
-    """What follows a context by how often it followed it in a text: heed.open_model opens it. Buffers: `tokens`, int32
-    [characters of the text], and `ends`, int64 [passages], behind the last character of each."""
+    """Predicts the next character from counts of runs in a text; heed.open_model opens it. Buffers: `tokens`, int32
+    [characters of the text], and `ends`, int64 [passages], the index after the last character of each."""
 
     order: int
-    """Characters of the runs that are counted: the one that is predicted, and those before it."""
+    """Characters of counted runs: the predicted one, and those before it."""
     discount: float
-    """Taken off every count, and spread by the prediction from one character less (absolute discounting)."""
+    """Subtracted from every count and distributed by the prediction from one character less (absolute discounting)."""
 
     def __init__(self, vocabulary: str, tokens: torch.Tensor, ends: torch.Tensor, *, order: int, discount: float) -> None:
         """tokens, ends: see the class."""
@@ -43,7 +43,7 @@ class CountsModel(CharacterModel):
 
     def forward(self, tokens: torch.Tensor) -> torch.Tensor:
         """tokens int64 [batch, steps] -> logarithms of the probabilities of the next character, float64 [batch, steps,
-        characters], each from at most order - 1 characters before it. ValueError for tokens that are no character's."""
+        characters], each from the last order - 1 characters before it. ValueError for tokens outside the vocabulary."""
         if tokens.dim() != 2 or tokens.is_floating_point():
             raise ValueError(f"tokens: expected whole numbers [batch, steps], got {tokens.dtype} {list(tokens.shape)}")
         answers = torch.empty(*tokens.shape, len(self.vocabulary), dtype=torch.float64)
@@ -57,7 +57,7 @@ class CountsModel(CharacterModel):
         __call__ = forward
 
     def _next(self, tokens: list[int]) -> Floats:
-        """The probability of each character behind the tokens."""
+        """The probability that each character comes after the tokens."""
         symbols = len(self.vocabulary)
         probabilities: Floats = numpy.full(symbols, 1 / symbols)
         counts, places = self._frequencies, self._behind[0]

@@ -1,4 +1,4 @@
-"""A network that a study kept."""
+"""A network that a study saved."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ _OF_TIMES = (
 
 
 class NetworkModel(TableModel):
-    """A network: `input`, `encoder` and `head`, with the weights' names in the file; of a forecast also the buffer `levels`."""
+    """A network: `input`, `encoder` and `head`, named as in the file; for a forecast also the buffer `levels`."""
 
     input: torch.nn.Linear
-    """Form.width, of a forecast and Form.features beside it -> the encoder's width"""
+    """Form.width, for a forecast plus the number of Form.features, -> the encoder's width"""
     encoder: SequenceEncoder
-    """Of heed.nn."""
+    """An encoder of heed.nn."""
     head: torch.nn.Linear
     """The encoder's width -> Form.outputs"""
     pooled: bool
-    """Whether the head reads the mean over a row's steps, else every step."""
+    """Whether the head reads the mean over a row's steps; otherwise it reads every step."""
 
     def __init__(self, form: Form, encoder: SequenceEncoder, pooled: bool) -> None:
-        """With new weights."""
+        """Makes the network with new weights."""
         super().__init__(form)
         levels = len(form.features) if form.forecasts else 0
         self.input = torch.nn.Linear(form.width + levels, encoder.width)
@@ -52,13 +52,13 @@ class NetworkModel(TableModel):
     def forward(
         self, features: torch.Tensor, lengths: torch.Tensor | None = None, times: torch.Tensor | None = None
     ) -> torch.Tensor:
-        """What `prepare` returns -> [rows, Form.outputs], or [rows, steps, Form.outputs] where steps are answered and of
-        forecasts, whose answer is that of a row's last step: logits of classes; of values (value - target_mean) / target_scale; of
-        a forecast what is added to the step's value, in units of target_scale. Differentiable.
+        """The batch of `prepare` -> [rows, Form.outputs], or, for models that answer steps and forecasts,
+        [rows, steps, Form.outputs]; a forecast's answer is that of the last step. Classes are logits, values (value - target_mean)
+        / target_scale, forecasts additions to the step's value in units of target_scale. Differentiable.
 
         features   float32 [rows, steps, Form.width]
-        lengths    integers [rows]: steps at and beyond a row's length count for nothing; None: all steps count
-        times      float64 [rows, steps], where a model of times has its steps
+        lengths    integers [rows]: steps at and beyond a row's length have no influence; None: all steps count
+        times      float64 [rows, steps], for a model with times
 
         ValueError for other shapes.
         """

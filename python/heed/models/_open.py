@@ -18,15 +18,14 @@ _FORMAT = 1
 
 
 def open_model(path: str | bytes | os.PathLike[Any]) -> TableModel | TextModel | CountsModel:
-    """A model that `heed study` or `heed train` kept: the folder with config.json and model.safetensors.
+    """Opens a model that `heed study` or `heed train` saved: a folder with config.json and model.safetensors.
 
-    A study of a table leaves R/model: a TableModel, whose predict gives the answers of `heed predict`. Of a text there is a
-    TextModel, with the answers of `heed generate`, or a CountsModel where a study found that no network loses less than counts
-    do. All are in evaluation mode, on the CPU; networks can be trained further.
+    `heed study --out R` writes it to R/model: for a table a TableModel, whose predict gives the answers of `heed predict`; for a
+    text a TextModel, with the answers of `heed generate`, or a CountsModel if no network has a smaller loss than counts. Models
+    are in evaluation mode, on the CPU; you can train networks further.
 
-    RuntimeError that names the file and the field when it cannot be read, has another format, contradicts another setting or
-    the weights, or holds numbers that are not finite. heed checks all of this before it allocates memory for it, and never
-    unpickles.
+    RuntimeError names the file and the field, for unreadable files, another format, settings that contradict each other or the
+    weights, and numbers that are not finite. heed checks all of this before it allocates memory for it, and never unpickles.
     """
     folder = os.fsdecode(path)
     settings = Settings.of_file(os.path.join(folder, "config.json"))

@@ -48,7 +48,7 @@ def _place(name: str, entry: Any) -> _Place:
         raise ValueError(f"{tensor}: expected dtype, shape and data_offsets")
     dtype, shape, offsets = entry["dtype"], entry["shape"], entry["data_offsets"]
     if not isinstance(dtype, str) or dtype not in _TYPES:
-        raise ValueError(f"{tensor}: the type {shown(dtype)} is none that heed reads here")
+        raise ValueError(f"{tensor}: heed does not read the type {shown(dtype)} here")
     if not isinstance(shape, list) or len(shape) > _MOST_DIMENSIONS or not all(map(_is_whole, shape)):
         raise ValueError(f"{tensor}: expected a shape of at most {_MOST_DIMENSIONS} extents, got {shown(shape)}")
     if not isinstance(offsets, list) or len(offsets) != 2 or not all(map(_is_whole, offsets)):

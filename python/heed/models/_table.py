@@ -1,4 +1,4 @@
-"""Kept models of tables: what they have in common."""
+"""The base class of saved models of tables."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ._windows import Batch, Window, batch_of, last_window, windows_of
 
 
 class Answers(NamedTuple):
-    """What a model answers: one entry a sequence, or a step where steps are answered."""
+    """A model's answers: one a sequence, or one a step for models that answer steps."""
 
     form: Form
     sequences: list[str]
@@ -27,7 +27,7 @@ class Answers(NamedTuple):
 
     @property
     def classes(self) -> list[str]:
-        """The likeliest class of each."""
+        """The most probable class of each."""
         if self.probabilities is None:
             raise ValueError(f"classes: the model's goal is {self.form.goal}")
         return [self.form.classes[index] for index in self.probabilities.argmax(1)]
@@ -62,40 +62,40 @@ describe(
 
 
 class TableModel(torch.nn.Module):
-    """A model of labelled sequences that `heed study` kept: heed.open_model opens it. Its state dict has the names of the file."""
+    """A model of labelled sequences that `heed study` saved; heed.open_model opens it. Its state dict has the names of the file."""
 
     form: Form
-    """What it reads and answers."""
+    """Its inputs and outputs."""
     name: str
-    """What the study called it: "GRU", "ridge regression"."""
+    """Its name in the study: "GRU", "ridge regression"."""
     low: tuple[float, ...]
-    """Of values, by output: where 80 % of the true values of the validation and the test part lay beside the answers. Empty for
-    classes."""
+    """For values, by output: the lower end, relative to the answers, of the interval that held 80 % of the true values of the
+    validation and the test part. Empty for classes."""
     high: tuple[float, ...]
-    """As low."""
+    """The upper end, as low."""
     trained: dict[str, Any]
-    """For people: how it was trained."""
+    """How it was trained, for people to read."""
     reached: dict[str, Any]
-    """For people: what was measured on the test part."""
+    """What was measured on the test part, for people to read."""
 
     def __init__(self, form: Form) -> None:
-        """Of this form, with a name and intervals that are set later."""
+        """Makes a model of this form; set its name and intervals later."""
         super().__init__()
         self.form, self.name, self.low, self.high, self.trained, self.reached = form, "", (), (), {}, {}
 
     def predict(self, data: Any, *, lengths: Any = None, times: Any = None, new_categories: str = "refuse") -> Answers:
-        """The answers of `heed predict` for data that come later, each sequence in the order in which it begins.
+        """The answers of `heed predict` for new data, each sequence in the order in which it begins.
 
-        data            a frame of pandas or polars, or a mapping of columns: a row a step, columns found by their names, others not
-                        looked at; the rows of a sequence in order of time. Or an array [rows, steps, features], a row a sequence
-        lengths         integers [rows], beside an array: how many steps of each row count; None: all
-        times           [rows, steps], beside an array, of a model with times; of dates seconds since 1970 in UTC
-        new_categories  a text of a frame that is no category of the model is an error with "refuse", and a missing value with
-                        "as-missing"
+        data            a frame of pandas or polars, or a mapping of columns, a row a step, rows of a sequence in order of time; it
+                        finds columns by name and ignores others. Or an array [rows, steps, features], a row a sequence
+        lengths         integers [rows], with an array: steps of each row; None: all
+        times           [rows, steps], with an array, for a model with times; dates as seconds since 1970 in UTC
+        new_categories  for a text that is no category of the model "refuse" raises ValueError, "as-missing" takes it as a missing
+                        value
 
-        UserWarning for each column with missing values or new texts: how many there are, where the first is, and what fills
-        them. ValueError for missing columns, numbers that are not finite or cannot be computed with, times that do not
-        increase, and sequences that are too short; TypeError for data of another kind.
+        UserWarning for each column with missing values or new texts says how many there are, where the first is, and what fills
+        them. ValueError for missing columns, numbers that are not finite or too large, times that do not increase, and sequences
+        that are too short; TypeError for data of another kind.
         """
         sequences = sequences_of(self.form, data, lengths, times, new_categories)
         windows, names, rows, kept = [], [], [], []
@@ -122,7 +122,7 @@ class TableModel(torch.nn.Module):
         return Answers(self.form, names, rows_told, None, *told)
 
     def prepare(self, data: Any, *, lengths: Any = None, times: Any = None, new_categories: str = "refuse") -> Batch:
-        """The last steps of each sequence, as many as are read at once, as one batch for `forward` of a network. The arguments,
+        """The last steps of each sequence, as many as a network reads at once, as one batch for its `forward`. The arguments,
         warnings and errors are those of predict."""
         sequences = sequences_of(self.form, data, lengths, times, new_categories)
         return batch_of(self.form, sequences, [last_window(self.form, sequences, index) for index in range(len(sequences))])

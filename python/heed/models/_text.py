@@ -1,4 +1,4 @@
-"""A model of characters that `heed train` kept."""
+"""A model of characters that `heed train` saved."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ _BUCKETS = 32  # of t5
 
 
 class TextModel(CharacterModel):
-    """A model of characters that `heed train` kept: heed.open_model opens it. Its state dict has the names of the file."""
+    """A model of characters that `heed train` saved; heed.open_model opens it. Its state dict has the names of the file."""
 
     objective: Literal["causal", "masked"]
-    """causal: answers what comes next; masked: what stands where mask_token does."""
+    """causal: predicts the next character; masked: predicts characters behind mask_token."""
     context: int
     """Steps of a training window."""
     mask_token: int | None
-    """Stands for a hidden character, where the objective is masked; else None."""
+    """The token for a hidden character if the objective is masked; else None."""
     embedding: torch.nn.Embedding
     """[tokens, width]"""
     encoder: SequenceEncoder
-    """Of heed.nn."""
+    """An encoder of heed.nn."""
     head: torch.nn.Linear | None
-    """width -> characters; None where the embedding is used once more."""
+    """width -> characters; None if the embedding serves as head."""
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class TextModel(CharacterModel):
         tied: bool,
         input_scale: float,
     ) -> None:
-        """With new weights. tied: head and embedding share one matrix; input_scale: of embeddings."""
+        """Makes the model with new weights. tied: head and embedding share one matrix; input_scale: factor of embeddings."""
         super().__init__(vocabulary)
         self.objective, self.context = objective, context
         self.mask_token = len(vocabulary) if objective == "masked" else None
@@ -53,20 +53,19 @@ class TextModel(CharacterModel):
         self.head = None if tied else torch.nn.Linear(encoder.width, len(vocabulary), bias=False)
 
     def forward(self, tokens: torch.Tensor) -> torch.Tensor:
-        """tokens int64 [batch, steps] -> logits [batch, steps, characters]: of a causal model those of the next character, of a
-        masked one those of the character that stands there. Differentiable. ValueError for more steps than a learned table of
-        positions has."""
+        """tokens int64 [batch, steps] -> logits [batch, steps, characters], of the next character in a causal model, of the
+        character at each step in a masked one. Differentiable. ValueError for more steps than a learned table of positions has."""
         return self._logits(self.encoder(self._embedded(tokens)))
 
     if TYPE_CHECKING:
         __call__ = forward
 
     def generate(self, prompt: str, characters: int) -> str:
-        """The likeliest next character, so many times: what `heed generate --temperature 0` writes behind the prompt. The model
-        reads back over its context at most.
+        """Adds the most probable next character `characters` times: the text that `heed generate --temperature 0` writes after
+        the prompt. The model reads at most its context.
 
-        ValueError for a masked model, an empty prompt, characters that the model does not know and a number below 0;
-        RuntimeError where logits are not finite.
+        ValueError for a masked model, an empty prompt, characters that are not in vocabulary and a number below 0; RuntimeError
+        where logits are not finite.
         """
         if self.objective != "causal":
             raise ValueError("generate: the model was trained with the masked objective; only a causal model can continue a text")

@@ -1,5 +1,5 @@
-"""Modules with the names, parameters and meaning of d2l's PyTorch edition, sequence encoders behind one interface, and torch.nn's
-layers of attention under their own names, with their parameters and meaning."""
+"""Modules of d2l's PyTorch edition and torch.nn's attention layers, under their names and with their parameters; sequence encoders
+behind one interface."""
 
 from ._caches import DecoderBlockCache, DecoderCache, LayerCaches, LinearState
 from ._decomposable_attention import DecomposableAttention

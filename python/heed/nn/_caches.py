@@ -1,4 +1,4 @@
-"""What a whole stack keeps, for decoding one step after the other."""
+"""Caches of whole stacks, for decoding step by step."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ from .._cache import KeyValueCache, batch_rows
 
 
 class LinearState:
-    """What a layer in linear time keeps, however many steps there were: LinearMixer goes on from it. For inference."""
+    """The state that a LinearMixer carries from step to step. Its size does not grow with the steps. For inference."""
 
     length: int
     """Steps so far."""
     state: torch.Tensor | None
     """[batch, heads, key width, value width], as heed.linear_attention returns it; None before the first step."""
     inputs: torch.Tensor | None
-    """What a short convolution read in its last steps, [batch, 3, columns]; None before the first step and where there is none."""
+    """The last three inputs of the short convolution, [batch, 3, columns]; None before the first step and without convolution."""
 
     def __init__(self) -> None:
-        """Before the first step."""
+        """A state before the first step."""
         self.length, self.state, self.inputs = 0, None, None
 
     def truncate(self, length: int) -> None:
-        """Forgets the steps from `length` on. It holds no earlier ones: ValueError for a length that is neither 0 nor self.length."""
+        """Forgets the steps from `length` on. ValueError unless length is 0 or self.length, since earlier states are gone."""
         if length not in (0, self.length):
             raise ValueError(f"length: expected 0 or {self.length}, because a state holds no earlier steps, got {length}")
         if length == 0:
             self.length, self.state, self.inputs = 0, None, None
 
     def reorder(self, rows: torch.Tensor | Sequence[int]) -> None:
-        """Batch row b becomes what row rows[b] was, as KeyValueCache.reorder does it."""
+        """Moves row rows[b] to batch row b, as KeyValueCache.reorder does."""
         if self.state is None:
             return
         rows = batch_rows(rows, self.state.shape[0])
@@ -40,13 +40,13 @@ class LinearState:
 
 
 class LayerCaches:
-    """A heed.KeyValueCache for each layer of a stack, or a LinearState; SequenceEncoder.new_caches makes them."""
+    """One heed.KeyValueCache or LinearState for each layer of a stack; SequenceEncoder.new_caches makes them."""
 
     layers: list[KeyValueCache | LinearState]
     """First to last."""
 
     def __init__(self, layers: Sequence[KeyValueCache | LinearState]) -> None:
-        """The caches are taken as they are."""
+        """Keeps these objects, without copies."""
         self.layers = list(layers)
 
     def __len__(self) -> int:
@@ -61,38 +61,38 @@ class LayerCaches:
         return self.layers[0].length if self.layers else 0
 
     def truncate(self, length: int) -> None:
-        """Forgets all tokens from `length` on, in every layer. ValueError unless 0 <= length <= self.length; states hold no
-        earlier tokens, and take 0 and self.length alone."""
+        """Forgets all tokens from `length` on, in every layer. ValueError unless 0 <= length <= self.length, and, where a layer
+        has a LinearState, for lengths other than these two bounds."""
         for cache in self.layers:
             cache.truncate(length)
 
     def reorder(self, rows: torch.Tensor | Sequence[int]) -> None:
-        """Batch row b becomes what row rows[b] was, in every layer, as KeyValueCache.reorder does it."""
+        """Moves row rows[b] to batch row b in every layer, as KeyValueCache.reorder does."""
         for cache in self.layers:
             cache.reorder(rows)
 
 
 class DecoderBlockCache:
-    """Keys and values of a TransformerDecoderBlock, whose new_cache makes one."""
+    """Keys and values of a TransformerDecoderBlock; its new_cache makes one."""
 
     steps: KeyValueCache
-    """Those of the steps so far."""
+    """Keys and values of the target's steps so far."""
     cross: KeyValueCache
-    """Those of the encoder's outputs, projected once."""
+    """Keys and values of the encoder's outputs, projected once."""
 
     def __init__(self, steps: KeyValueCache, cross: KeyValueCache) -> None:
-        """The caches are taken as they are."""
+        """Keeps both objects, without copies."""
         self.steps, self.cross = steps, cross
 
 
 class DecoderCache:
-    """What a TransformerDecoder keeps of a batch between steps; its new_cache makes one."""
+    """The DecoderBlockCache of each block of a TransformerDecoder; its new_cache makes one."""
 
     blocks: list[DecoderBlockCache]
     """First to last."""
 
     def __init__(self, blocks: Sequence[DecoderBlockCache]) -> None:
-        """The caches are taken as they are."""
+        """Keeps these objects, without copies."""
         self.blocks = list(blocks)
 
     @property
@@ -101,12 +101,12 @@ class DecoderCache:
         return self.blocks[0].steps.length if self.blocks else 0
 
     def truncate(self, length: int) -> None:
-        """Forgets the target's steps from `length` on; the encoder's stay. ValueError unless 0 <= length <= self.length."""
+        """Forgets the target's steps from `length` on and keeps the encoder's. ValueError unless 0 <= length <= self.length."""
         for block in self.blocks:
             block.steps.truncate(length)
 
     def reorder(self, rows: torch.Tensor | Sequence[int]) -> None:
-        """Batch row b becomes what row rows[b] was, for beam search; encoder_valid_lens are the caller's to reorder."""
+        """Moves row rows[b] to batch row b, for beam search. Reorder encoder_valid_lens yourself."""
         for block in self.blocks:
             block.steps.reorder(rows)
             block.cross.reorder(rows)

@@ -1,4 +1,4 @@
-"""Attention without recurrence and without projections of the values: steps are aligned, then compared."""
+"""Attention without recurrence and value projections, which aligns steps, then compares them."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from ._transformer import Activation, PositionWiseFFN
 
 
 class DecomposableAttention(torch.nn.Module):
-    """Each step is aligned with the others and compared with what it met. With x_i the steps, F and G feed-forward networks and
+    """Aligns each step with the others and compares it with their mean. With x_i the steps, F and G feed-forward networks and
     d one trained number per head and clipped distance:
 
         align     a_i = sum_j softmax_j(F(x_i) . F(x_j) + d[j - i]) x_j,   head by head
         compare   y_i = G([x_i, a_i])
 
-    width, heads            heads divide the width; 1 in the paper. Each has its columns of F(x) and x
-    max_distance            where distances are clipped
+    width, heads            heads divide the width, into equal columns of F(x) and x; the paper has 1
+    max_distance            longer distances count as this one
     activation              of both networks
     dropout                 of the weights, in training only
     causal                  as heed.attention takes it
 
     Parikh et al. 2016, "A Decomposable Attention Model for Natural Language Inference", sections 3.4 (intra-sentence attention)
-    and 3.2 (compare). As there, scores are not divided by sqrt(width of a head).
+    and 3.2 (compare). As there, nothing divides scores by sqrt(width of a head).
     """
 
     width: int
@@ -57,8 +57,8 @@ class DecomposableAttention(torch.nn.Module):
         dropout: float = 0.0,
         causal: Causal = None,
     ) -> None:
-        """The class says what the arguments mean. ValueError for a width that is no multiple of heads, a distance below 0,
-        dropout outside [0, 1) or another activation."""
+        """ValueError for a width that is no multiple of heads, a distance below 0, dropout outside [0, 1) or another
+        activation."""
         super().__init__()
         if width < 1 or heads < 1 or width % heads:
             raise ValueError(f"DecomposableAttention: width ({width}) must be a positive multiple of heads ({heads})")
@@ -74,8 +74,8 @@ class DecomposableAttention(torch.nn.Module):
     ) -> torch.Tensor:
         """X [batch, steps, width] -> the same shape.
 
-        valid_lens [batch] or [batch, steps], as MultiHeadAttention takes them. With a cache, of new_cache, X are the steps
-        behind those of earlier calls: for inference and causal=True. After an error it holds what it held before.
+        valid_lens [batch] or [batch, steps], as MultiHeadAttention takes them. With a cache from new_cache, X follows the steps
+        of earlier calls: for inference and causal=True. An error leaves the cache unchanged.
         """
         check_steps("DecomposableAttention: X", X, self.width)
         query, value = (by_head(Y, self.heads) for Y in (self.attend(X), X))
@@ -95,7 +95,7 @@ class DecomposableAttention(torch.nn.Module):
         __call__ = forward
 
     def new_cache(self, batch: int, capacity: int | None = None) -> KeyValueCache:
-        """An empty heed.KeyValueCache for the steps of this layer, in the type that its networks compute in here."""
+        """An empty heed.KeyValueCache for this layer's steps, of the type that its networks compute in now."""
         dtype = autocast_type(self.attend.dense2.weight.dtype)
         return KeyValueCache(batch, self.heads, self.width // self.heads, capacity=capacity, dtype=dtype)
 

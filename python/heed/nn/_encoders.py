@@ -1,4 +1,4 @@
-"""Sequence encoders behind one interface, to be compared."""
+"""Sequence encoders behind one interface, for comparisons."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ _CELLS: dict[str, Callable[..., torch.nn.RNNBase]] = {"rnn": torch.nn.RNN, "gru"
 
 
 class AttentionEncoder(SequenceEncoder):
-    """Layers of TransformerEncoderBlock, behind positions that are added to the input where the scheme is of that kind.
+    """Layers of TransformerEncoderBlock; Sinusoidal or Learned positions are added to the input.
 
-    position        a name, or a function without arguments that makes a scheme of heed.positions: a layer's own, or, of
-                    Sinusoidal or Learned, the input's. Names: "none", "sinusoidal", "learned", "rotary", "xpos" (causal alone),
+    position        a name, or a function without arguments that returns a new scheme of heed.positions, called once a layer,
+                    or once for Sinusoidal and Learned. Names: "none", "sinusoidal", "learned", "rotary", "xpos" (if causal),
                     "alibi", "relative", "t5", "shaw", "transformer_xl", "deberta", "kerple", "kerple_power", "sandwich", "fire",
                     "temperature", "sinusoidal_bias", "cope"
     max_len,
-    length_policy   of the names "sinusoidal" and "learned": rows of the table and what happens beyond it
-    max_distance    of the names "relative", "t5", "shaw", "transformer_xl" and "deberta": where offsets are clipped; of "cope": the
+    length_policy   of "sinusoidal" and "learned": rows of the table, and the policy for later positions
+    max_distance    of "relative", "t5", "shaw", "transformer_xl" and "deberta": longer offsets count as this one; of "cope": the
                     number of positions
 
-    heads           of the attention, which divide the width
+    heads           of the attention; they divide the width
     bias            of its projections
     query_key_norm  "l2" or "rms", of its queries and keys, as MultiHeadAttention takes it
 
@@ -66,8 +66,8 @@ class AttentionEncoder(SequenceEncoder):
         query_key_norm: Norms | None = None,
         **stack: Unpack[StackOptions],
     ) -> None:
-        """The class says what the arguments mean. ValueError for sizes out of range, a width that is no multiple of heads, and
-        names that are unknown; TypeError for a position that is neither a name nor a function."""
+        """ValueError for sizes out of range, a width that is no multiple of heads, and unknown names; TypeError for a position
+        that is neither a name nor a function."""
         super().__init__(width, **stack)
         table = {"max_len": max_len, "max_distance": max_distance}
         make = scheme_maker(position, heads=heads, width=width, causal=self.causal, length_policy=length_policy, **table)
@@ -109,7 +109,7 @@ class AttentionEncoder(SequenceEncoder):
     def forward(
         self, X: torch.Tensor, valid_lens: torch.Tensor | None = None, offset: int = 0, *, return_weights: bool = False
     ) -> torch.Tensor | tuple[torch.Tensor, list[torch.Tensor]]:
-        """As SequenceEncoder.forward; return_weights: also those of each layer, [batch * heads, steps, steps]."""
+        """As SequenceEncoder.forward; return_weights also returns a list of each layer's weights, [batch * heads, steps, steps]."""
         lengths = self._lengths(X, valid_lens)
         padded = padding(lengths, X.shape[1])
         Y = self._input(blank(X, padded), offset)
@@ -148,10 +148,10 @@ class AttentionEncoder(SequenceEncoder):
 
 
 class ConvolutionEncoder(ResidualEncoder):
-    """Layers of activation(Conv1d): centred, or looking back where causal.
+    """Layers of activation(Conv1d), centred, or over past steps if causal.
 
     kernel     steps that a layer sees, odd unless causal
-    dilated    layer l takes steps kernel^l apart
+    dilated    layer l reads steps kernel^l apart
 
     bias       of the convolutions
 
@@ -165,7 +165,7 @@ class ConvolutionEncoder(ResidualEncoder):
     def __init__(
         self, width: int, *, kernel: int = 3, dilated: bool = False, bias: bool = False, **stack: Unpack[StackOptions]
     ) -> None:
-        """The class says what the arguments mean. ValueError for sizes out of range."""
+        """ValueError for sizes out of range."""
         super().__init__(width, **stack)
         if kernel < 1 or (not self.causal and kernel % 2 == 0):
             raise ValueError(f"ConvolutionEncoder: kernel must be positive, and odd unless causal, got {kernel}")
@@ -179,7 +179,7 @@ class ConvolutionEncoder(ResidualEncoder):
             self.add_module(f"convolution{layer}", torch.nn.Conv1d(width, width, kernel, dilation=dilation, bias=bias))
 
     def forward(self, X: torch.Tensor, valid_lens: torch.Tensor | None = None, offset: int = 0) -> torch.Tensor:
-        """As SequenceEncoder.forward; order is known by the kernel, and offset changes nothing."""
+        """As SequenceEncoder.forward. The kernel tells steps apart; offset changes nothing."""
         padded = padding(self._lengths(X, valid_lens), X.shape[1])
 
         def mix(layer: int, Y: torch.Tensor) -> torch.Tensor:
@@ -194,7 +194,7 @@ class ConvolutionEncoder(ResidualEncoder):
 
 
 class _CellEncoder(ReadingEncoder):
-    """The recurrent cells of both encoders that have them, cell0, cell1, ..."""
+    """The cells cell0, cell1, ... of the recurrent encoders."""
 
     def __init__(self, width: int, cell: Cell, bias: bool, **stack: Unpack[StackOptions]) -> None:
         super().__init__(width, **stack)
@@ -208,7 +208,7 @@ class _CellEncoder(ReadingEncoder):
     def _states(
         self, layer: int, X: torch.Tensor, lengths: torch.Tensor | None, padded: torch.Tensor | None
     ) -> torch.Tensor:
-        """Those of a layer's cell, zeros in the padding."""
+        """The states of a layer's cell, zeros in the padding."""
         cell, X = getattr(self, f"cell{layer}"), blank(X, padded)
         check_type(f"{type(self).__name__}: X", X, cell, "weight_ih_l0")
         # Lengths matter only to a cell that also reads backwards: it must start at the last step that counts. A packed row has
@@ -223,7 +223,7 @@ class _CellEncoder(ReadingEncoder):
 
 
 class RecurrentEncoder(_CellEncoder):
-    """Layers of a recurrent cell; without causality one half of the width reads backwards.
+    """Layers of a recurrent cell. Unless causal, half of the width reads backwards.
 
     cell       "rnn" (tanh), "gru" or "lstm"
 
@@ -233,8 +233,7 @@ class RecurrentEncoder(_CellEncoder):
     """
 
     def __init__(self, width: int, *, cell: Cell = "gru", bias: bool = False, **stack: Unpack[StackOptions]) -> None:
-        """The class says what the arguments mean. ValueError for sizes out of range, an odd width that is not causal, and names
-        that are unknown."""
+        """ValueError for sizes out of range, an odd width unless causal, and unknown names."""
         super().__init__(width, cell, bias, **stack)
 
     def forward(self, X: torch.Tensor, valid_lens: torch.Tensor | None = None, offset: int = 0) -> torch.Tensor:
@@ -245,23 +244,22 @@ class RecurrentEncoder(_CellEncoder):
 
 
 class RecurrentAttentionEncoder(_CellEncoder):
-    """Recurrence with attention on top: a layer's states H = cell(X) are mixed by H + MultiHeadAttention(H, H, H), without
-    further positions.
+    """Attention over recurrent states: with H = cell(X), a layer computes H + MultiHeadAttention(H, H, H), without further
+    positions.
 
     cell    "rnn" (tanh), "gru" or "lstm"
-    heads   of the attention, which divide the width
+    heads   of the attention; they divide the width
     bias    of the cells and of the projections
 
     The other arguments are those of SequenceEncoder. Submodules cell0, attention0, ..., and those of ResidualEncoder. Lin et
-    al. 2017, "A Structured Self-attentive Sentence Embedding", section 2, attends to the states of a recurrent layer from
-    outside of the recurrence, as here.
+    al. 2017, "A Structured Self-attentive Sentence Embedding", section 2, also attends to the states of a recurrent layer from
+    outside the recurrence.
     """
 
     def __init__(
         self, width: int, *, cell: Cell = "gru", heads: int = 4, bias: bool = False, **stack: Unpack[StackOptions]
     ) -> None:
-        """The class says what the arguments mean. ValueError as RecurrentEncoder raises it, and for a width that is no multiple
-        of heads."""
+        """ValueError as RecurrentEncoder raises it, and for a width that is no multiple of heads."""
         super().__init__(width, cell, bias, **stack)
         for layer in range(self.layers):
             attention = MultiHeadAttention(width, heads, self.dropout.p, bias, causal=self.causal)
@@ -280,17 +278,16 @@ class RecurrentAttentionEncoder(_CellEncoder):
 
 
 class DecomposableEncoder(ResidualEncoder):
-    """Attention without recurrence or positional encoding: layers of DecomposableAttention, whose bias by distance knows order.
+    """Layers of DecomposableAttention, without recurrence or positional encoding; its bias by distance tells steps apart.
 
-    heads          divide the width; each has its columns
-    max_distance   where distances are clipped
+    heads          divide the width
+    max_distance   longer distances count as this one
 
     The other arguments are those of SequenceEncoder. Submodules attention0, ..., and those of ResidualEncoder.
     """
 
     def __init__(self, width: int, *, heads: int = 4, max_distance: int = 128, **stack: Unpack[StackOptions]) -> None:
-        """The class says what the arguments mean. ValueError for sizes out of range and a width that is no multiple of
-        heads."""
+        """ValueError for sizes out of range and a width that is no multiple of heads."""
         super().__init__(width, **stack)
         for layer in range(self.layers):
             attention = DecomposableAttention(
@@ -304,7 +301,7 @@ class DecomposableEncoder(ResidualEncoder):
             self.add_module(f"attention{layer}", attention)
 
     def forward(self, X: torch.Tensor, valid_lens: torch.Tensor | None = None, offset: int = 0) -> torch.Tensor:
-        """As SequenceEncoder.forward; order is known by distance, and offset changes nothing."""
+        """As SequenceEncoder.forward. Distances tell steps apart; offset changes nothing."""
         lengths = self._lengths(X, valid_lens)
         padded = padding(lengths, X.shape[1])
         return self._layers(X, padded, lambda layer, Y: getattr(self, f"attention{layer}")(Y, lengths))
@@ -322,27 +319,26 @@ class DecomposableEncoder(ResidualEncoder):
 
 
 class SelfAttentiveEncoder(_CellEncoder):
-    """The sentence embedding of Lin et al. 2017 (StructuredAttention) given back to every step: with H the states of an LSTM
-    (section 2.1, equations 2 to 4) and M the embedding, a layer mixes by
+    """Adds the sentence embedding of Lin et al. 2017 (StructuredAttention) to every step. With H the states of an LSTM
+    (section 2.1, equations 2 to 4) and M the embedding, a layer computes
 
         H + [W_1 M_1, W_2 M_2, ...],   W_r from the width to width / heads
 
-    so that, as with heads of attention, the number of rows changes no number of parameters but that of questions. Without causality
-    M is one for the whole sequence, and a layer takes time linear in its steps; with it, step i has the M of steps 0..i.
+    More rows add parameters to StructuredAttention's W_s2 alone. Unless causal, the sequence has one M, and a layer takes time
+    linear in its steps. If causal, step i has the M of steps 0..i.
 
-    heads   rows of the embedding, which divide the width
+    heads   rows of the embedding; they divide the width
     bias    of the cells and behind the W_r
 
-    The other arguments are those of SequenceEncoder. Submodules cell0, attention0, combine0 (all W_r, one below the other), ..., and
-    those of ResidualEncoder.
+    The other arguments are those of SequenceEncoder. Submodules cell0, attention0, combine0 (all W_r, stacked), ..., and those
+    of ResidualEncoder.
     """
 
     heads: int
     """Rows of the embedding."""
 
     def __init__(self, width: int, *, heads: int = 4, bias: bool = False, **stack: Unpack[StackOptions]) -> None:
-        """The class says what the arguments mean. ValueError as RecurrentEncoder raises it, and for a width that is no multiple
-        of heads."""
+        """ValueError as RecurrentEncoder raises it, and for a width that is no multiple of heads."""
         super().__init__(width, "lstm", bias, **stack)
         if heads < 1 or width % heads:
             raise ValueError(f"SelfAttentiveEncoder: width ({width}) must be a positive multiple of heads ({heads})")
@@ -385,17 +381,19 @@ _ENCODERS: dict[str, tuple[type[SequenceEncoder], dict[str, Any]]] = {
 
 
 def encoder_names() -> list[str]:
-    """What make_encoder knows: "attention", "convolution", "dilated", "rnn", "gru", "lstm", "gru-attention" (a GRU with
-    attention on top), "decomposable", "self-attentive", "lstmn", "intra-decoder", "linear", "retention", "mamba2", "gated-delta"."""
+    """Names for make_encoder: "attention", "convolution", "dilated", "rnn", "gru", "lstm", "gru-attention" (a GRU with
+    attention on top), "decomposable", "self-attentive", "lstmn", "intra-decoder", "linear", "retention", "mamba2",
+    "gated-delta"."""
     return list(_ENCODERS)
 
 
 def make_encoder(name: str, width: int, **options: Any) -> SequenceEncoder:
-    """An encoder by its name, to be compared with others at the same options.
+    """The encoder of this name, such as make_encoder("gru", 64, heads=4, layers=3), so that you can compare encoders at the same
+    options.
 
-    options: those of any encoder's constructor but `cell`, `dilated` and `mixer`, which the name says. Each encoder takes those
-    that it has: kernel is for convolutions, heads for what attends, position for "attention". ValueError for an unknown name,
-    TypeError for an option that no encoder has, and what the encoder raises.
+    options: those of any encoder's constructor except `cell`, `dilated` and `mixer`, which the name decides. An encoder ignores
+    options of other encoders: "gru" ignores heads. ValueError for an unknown name, TypeError for an option that no encoder has,
+    and what the encoder raises.
     """
     if name not in _ENCODERS:
         raise ValueError(f"encoder: expected one of {', '.join(_ENCODERS)}, got {name!r}")

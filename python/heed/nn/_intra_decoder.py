@@ -1,4 +1,4 @@
-"""Attention of a decoder to its own past states, and to a source with a memory of where it has looked."""
+"""Attention of a decoder to its own past states."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class IntraDecoder(torch.nn.Module):
     hidden_size   of h and of y
     bias          of the LSTM and of U
 
-    Paulus et al. 2018, "A Deep Reinforced Model for Abstractive Summarization", section 2.2. Computed as heed.attention with one
-    head, so that no matrix of scores is stored. Submodules cell (an LSTM), attend (W), combine (U).
+    Paulus et al. 2018, "A Deep Reinforced Model for Abstractive Summarization", section 2.2. heed.attention computes it with one
+    head and stores no matrix of scores. Submodules cell (an LSTM), attend (W), combine (U).
     """
 
     input_size: int
@@ -37,7 +37,7 @@ class IntraDecoder(torch.nn.Module):
     """U: 2 * hidden_size -> hidden_size"""
 
     def __init__(self, input_size: int, hidden_size: int, *, bias: bool = True) -> None:
-        """The class says what the arguments mean. ValueError for sizes below 1."""
+        """ValueError for sizes below 1."""
         super().__init__()
         if input_size < 1 or hidden_size < 1:
             raise ValueError(f"IntraDecoder: expected sizes of at least 1, got {input_size} and {hidden_size}")

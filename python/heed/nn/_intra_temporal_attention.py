@@ -1,4 +1,4 @@
-"""Attention of a decoder to a source, with a memory of what it has looked at."""
+"""Attention of a decoder to a source that lowers the weights of steps it has attended to."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from ._steps import check_steps, clamped_lens
 
 
 class IntraTemporalAttention(torch.nn.Module):
-    """What a decoder has looked at counts less. With q_t the decoder's states and m_i the source,
+    """Attention in which source steps that had large scores at earlier decoder steps get less weight. With q_t the decoder's
+    states and m_i the source,
 
         e_ti = q_t . W m_i                                         (equations 1 and 2)
         f_1i = exp(e_1i),   f_ti = exp(e_ti) / sum_j<t exp(e_ji)   (equation 3)
@@ -20,9 +21,9 @@ class IntraTemporalAttention(torch.nn.Module):
     query_size    of q
     memory_size   of m
 
-    Paulus et al. 2018, "A Deep Reinforced Model for Abstractive Summarization", section 2.1. Computed from logarithms, so that no
-    score is too large. The normalisation runs over all earlier queries of each source step: scores take steps times source steps
-    of memory, in decoding source steps alone. Submodule attend (W).
+    Paulus et al. 2018, "A Deep Reinforced Model for Abstractive Summarization", section 2.1. The layer computes with logarithms,
+    so no score overflows. Scores take steps * n numbers of memory for each row, n in step-by-step decoding. Submodule attend
+    (W).
     """
 
     query_size: int
@@ -33,7 +34,7 @@ class IntraTemporalAttention(torch.nn.Module):
     """W: memory_size -> query_size, without a bias"""
 
     def __init__(self, query_size: int, memory_size: int) -> None:
-        """The class says what the arguments mean. ValueError for sizes below 1."""
+        """ValueError for sizes below 1."""
         super().__init__()
         if query_size < 1 or memory_size < 1:
             raise ValueError(f"IntraTemporalAttention: expected sizes of at least 1, got {query_size} and {memory_size}")
@@ -47,11 +48,11 @@ class IntraTemporalAttention(torch.nn.Module):
         valid_lens: torch.Tensor | None = None,
         past: torch.Tensor | None = None,
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """queries [batch, steps, query_size], memory [batch, n, memory_size] -> c [batch, steps, memory_size], and what the next
-        call with the steps behind these takes for `past`, [batch, n]: the logarithm of sum_j exp(e_ji) over all steps so far.
+        """queries [batch, steps, query_size], memory [batch, n, memory_size] -> c [batch, steps, memory_size], and `past` for the
+        call with the next steps, [batch, n]: the logarithm of sum_j exp(e_ji) over all steps so far.
 
-        valid_lens [batch]: what stands in the memory at and beyond a length has no influence; without a step c is 0. ValueError
-        for other shapes.
+        valid_lens [batch]: memory at and beyond a length has no influence; c is 0 where the length is 0. ValueError for other
+        shapes.
         """
         check_steps("IntraTemporalAttention: queries", queries, self.query_size)
         check_steps("IntraTemporalAttention: memory", memory, self.memory_size)

@@ -1,4 +1,4 @@
-"""Keyword arguments that layers of multi-head attention share."""
+"""Keyword arguments of all multi-head attention layers."""
 
 from __future__ import annotations
 

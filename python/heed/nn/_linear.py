@@ -18,8 +18,8 @@ _JOINT_ROWS, _JOINT_WIDTH = 64, 256
 
 
 def _bare(layer: torch.nn.Linear) -> bool:
-    """Whether calling the layer comes to its product alone: no hook, no subclass, adapter or parametrisation, and no weights of a
-    class that has a product of its own."""
+    """Whether a call of the layer is its matrix product alone: no hook, subclass, adapter or parametrisation, and no weights of a
+    class with a product of its own."""
     return (
         type(layer) is torch.nn.Linear
         and has_plain_class(layer.weight)
@@ -35,12 +35,12 @@ def _is_hooked(layer: torch.nn.Module) -> bool:
 
 
 def _eager(X: torch.Tensor) -> bool:
-    """Whether nobody looks on: compilers choose engines of their own, and subclasses may want to see the layer."""
+    """Whether neither a compiler, which chooses its own engine, nor a tensor subclass, which may intercept the layer, runs."""
     return type(X) is torch.Tensor and not torch.compiler.is_compiling()
 
 
 def check_type(name: str, X: torch.Tensor, layer: torch.nn.Module, parameter: str = "weight") -> None:
-    """ValueError where a layer of torch.nn would refuse X for its type, unless autocast, a hook or a class may yet change that."""
+    """ValueError where a layer of torch.nn would refuse X's type, unless autocast, a hook or a class may change the type first."""
     weight = getattr(layer, parameter, None)
     if weight is None or X.dtype == weight.dtype or torch.is_autocast_enabled(X.device.type):
         return
@@ -60,14 +60,14 @@ def linear(layer: torch.nn.Linear, X: torch.Tensor) -> torch.Tensor:
 
 
 def projected(name: str, X: torch.Tensor, layer: torch.nn.Linear) -> torch.Tensor:
-    """layer(X) of steps, refused in sentences that name them."""
+    """layer(X) of steps; the errors name the argument."""
     check_steps(name, X, layer.in_features)
     check_type(name, X, layer)
     return linear(layer, X)
 
 
 def joint(layers: Sequence[torch.nn.Linear], X: torch.Tensor) -> tuple[torch.Tensor, ...] | None:
-    """What each layer makes of X [batch, steps, width], as views of one product; None where calls of their own are better."""
+    """layer(X) for each layer, X [batch, steps, width], as views of one product; None where separate calls are faster."""
     if not _eager(X):  # before lengths are looked at, which a compiler would hold fast
         return None
     pays = torch.is_grad_enabled() and X.shape[2] <= _JOINT_WIDTH and X.shape[0] * X.shape[1] >= _JOINT_ROWS

@@ -22,7 +22,7 @@ def _root_mean_square(X: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
 
 
 def _behind(state: LinearState | None, v: torch.Tensor) -> tuple[torch.Tensor | None, torch.Tensor]:
-    """The initial state, and the values. A head's state that is not finite would be refused as an argument; the values carry it on."""
+    """The initial state, and the values. The operator refuses a head's state that is not finite, so the values carry it instead."""
     initial = None if state is None else state.state
     if initial is None or math.isfinite(initial.sum()):
         return initial, v
@@ -35,18 +35,18 @@ def _of_length_one(X: torch.Tensor) -> torch.Tensor:
 
 
 class LinearMixer(torch.nn.Module):
-    """The mixing layer of a model in linear time, which reads forwards.
+    """A causal mixing layer in time linear in the steps.
 
     kind          "linear" (Katharopoulos et al. 2020, "Transformers are RNNs", 3.2), "retention" (Sun et al. 2023, "Retentive
                   Network", 2.1 and 2.2), "mamba2" (Dao and Gu 2024, "Transformers are SSMs", 7) or "gated-delta" (Yang, Kautz
                   and Hatamizadeh 2025, "Gated Delta Networks", 3.4)
     input_size    of the steps
-    hidden_size   of what is returned
+    hidden_size   of the output
     heads         divide hidden_size
     bias          of in_proj, out_proj and the convolution
 
-    With [z, v, k, q, a, b] = in_proj(x), every row of which the kind has or has not, and y the linear attention or gated delta
-    rule of q, k and v of each head:
+    With [z, v, k, q, a, b] = in_proj(x), less the parts that a kind does not use, and y the linear attention or gated delta rule
+    of each head's q, k and v:
 
         "linear"       elu + 1 of q and k; y divided by the sum of its weights; out_proj(y)
         "retention"    q and k turned by position, k d^-1/2; decay log(1 - 2^(-5-h)) of head h; out_proj(rms(y) silu(z))
@@ -55,29 +55,29 @@ class LinearMixer(torch.nn.Module):
         "gated-delta"  v, k, q = silu(conv), q and k of length 1, q d^-1/2; decay -e^A_log softplus(a + dt_bias), beta sigmoid(b);
                        out_proj(rms(y) silu(z))
 
-    conv is a causal convolution of each column over four steps; d the width of a head's keys; rms divides a head's columns, for
-    Mamba-2 all columns, by their root mean square and multiplies them by norm_weight. A head of Mamba-2 has twice the columns of
-    the others, and q and k are as wide as its v. Of retention's xPos the rotation alone is here: the decay of the head does what
-    its scale does.
+    conv is a causal convolution of each column over four steps; d is the width of a head's keys. rms divides a head's columns
+    (for Mamba-2 all columns) by their root mean square and multiplies them by norm_weight. A head of Mamba-2 has twice the columns
+    of the others, and q and k are as wide as its v. Retention rotates as xPos does, without xPos's scale: the head's decay
+    replaces it.
 
     in_proj, out_proj and the convolution start as PyTorch's do, A_log as log(1), log(2), .. by head, dt_bias so that dt lies
     between 0.001 and 0.1 over the heads, the rest as ones.
     """
 
     kind: Kind
-    """Which layer it is."""
+    """The layer: "linear", "retention", "mamba2" or "gated-delta"."""
     input_size: int
     """Of the steps."""
     hidden_size: int
-    """Of what is returned."""
+    """Width of the output."""
     heads: int
-    """Divide hidden_size."""
+    """Heads; they divide hidden_size."""
     in_proj: torch.nn.Linear
     """Rows of z, v, k, q, a, b."""
     out_proj: torch.nn.Linear
     """To hidden_size."""
     conv_weight: torch.nn.Parameter | None
-    """[columns of v, k and q, 4]: the last number is that of the step itself."""
+    """[columns of v, k and q, 4]; the last number multiplies the step itself."""
     conv_bias: torch.nn.Parameter | None
     """[columns of v, k and q], or none"""
     A_log: torch.nn.Parameter | None
@@ -90,8 +90,7 @@ class LinearMixer(torch.nn.Module):
     """[width of a head], of "mamba2" [2 * hidden_size]; none of "linear"."""
 
     def __init__(self, kind: Kind, input_size: int, hidden_size: int, heads: int, *, bias: bool = False) -> None:
-        """The class says what the arguments mean. ValueError for an unknown kind, sizes below 1 and heads that do not divide
-        hidden_size."""
+        """ValueError for an unknown kind, sizes below 1 and heads that do not divide hidden_size."""
         super().__init__()
         if kind not in get_args(Kind):
             raise ValueError(f"LinearMixer: kind: expected one of {', '.join(get_args(Kind))}, got {kind!r}")
@@ -121,7 +120,7 @@ class LinearMixer(torch.nn.Module):
 
     @torch.no_grad()
     def reset_parameters(self) -> None:
-        """Those that are not in_proj's or out_proj's, as the class says."""
+        """Resets all parameters except those of in_proj and out_proj, as the class says."""
         for drawn in (self.conv_weight, self.conv_bias):
             if drawn is not None:
                 drawn.uniform_(-(_TAPS**-0.5), _TAPS**-0.5)
@@ -147,10 +146,9 @@ class LinearMixer(torch.nn.Module):
     def forward(self, X: torch.Tensor, state: LinearState | None = None) -> torch.Tensor:
         """X [batch, steps, input_size] -> [batch, steps, hidden_size].
 
-        state: X follows the steps that it holds, and is added to it. For inference: ValueError where a gradient would be recorded,
-        which it cannot pass on.
+        state: X follows its steps, and the call adds X to it. For inference: ValueError where a gradient would be recorded.
 
-        ValueError for other shapes, of the state too; it is as it was then.
+        ValueError for other shapes, also of the state, which then stays unchanged.
         """
         check_steps("LinearMixer: X", X, self.input_size)
         if state is None:
@@ -159,15 +157,15 @@ class LinearMixer(torch.nn.Module):
         Y = self._mixed(X, now)
         if any(kept is not None and kept.requires_grad for kept in (now.state, now.inputs)):
             raise ValueError(
-                "LinearMixer: state: a gradient would be recorded, which it cannot pass on; decode where none is recorded "
-                "(torch.no_grad()), or train without a state"
+                "LinearMixer: state: expected no gradients to be recorded, because a state passes none on; decode under "
+                "torch.no_grad(), or train without a state"
             )
         now.length += X.shape[1]
         vars(state).update(vars(now))
         return Y
 
     def _check_state(self, state: LinearState, projected: torch.Tensor) -> None:
-        """That its tensors, where there are any, are those of this layer for steps like these."""
+        """ValueError unless the state's tensors, if it has any, fit this layer and these steps."""
         _, values, keys, *_ = self._columns
         batch, shared, linear = projected.shape[0], self.kind == "mamba2", self.kind == "linear"
         sizes = [batch, self.heads, keys if shared else keys // self.heads, values // self.heads + linear]
@@ -178,7 +176,7 @@ class LinearMixer(torch.nn.Module):
                 )
 
     def _mixed(self, X: torch.Tensor, state: LinearState | None) -> torch.Tensor:
-        """What forward returns; state and inputs become those behind X."""
+        """The result of forward; moves the state behind X."""
         kind, heads = self.kind, self.heads
         gates, values, keys, _, *numbers = self._columns
         projected = self.in_proj(X)

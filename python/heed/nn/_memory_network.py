@@ -1,4 +1,4 @@
-"""An LSTM that looks back at all of its own states instead of at the last one."""
+"""An LSTM that attends to all of its past states instead of reading the last one."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from ._steps import check_steps
 
 
 class LSTMN(torch.nn.Module):
-    """Long short-term memory-network: an LSTM with a tape of its past hidden states and one of its past cells. With x_t the
-    input, and h_i and c_i of the tapes,
+    """Long short-term memory-network: an LSTM that keeps all past hidden states h_i and cells c_i. With x_t the input,
 
         a_i = v . tanh(W_h h_i + W_x x_t + W_g g_(t-1)),   s = softmax(a) over i < t   (equations 4 and 5)
         g_t = sum_i s_i h_i,   m_t = sum_i s_i c_i                                      (equation 6; g and m are 0 at first)
@@ -24,7 +23,7 @@ class LSTMN(torch.nn.Module):
     bias          of W
 
     Cheng et al. 2016, "Long Short-Term Memory-Networks for Machine Reading", section 3.2; the paper writes h~ and c~ for g and
-    m. A step takes time and memory linear in the states that are kept; steps are computed one after the other. Parameters
+    m. A step takes time and memory linear in the earlier steps; steps run one after the other. Parameters
     score_state (W_h), score_input (W_x), score_summary (W_g), score (v), gates (W, of [g, x] in the order i, f, z, o),
     gates_bias; all uniform in +-1/sqrt(hidden_size).
     """
@@ -47,7 +46,7 @@ class LSTMN(torch.nn.Module):
     """[4 * hidden_size], or none"""
 
     def __init__(self, input_size: int, hidden_size: int, *, bias: bool = True) -> None:
-        """The class says what the arguments mean. ValueError for sizes below 1."""
+        """ValueError for sizes below 1."""
         super().__init__()
         if input_size < 1 or hidden_size < 1:
             raise ValueError(f"LSTMN: expected sizes of at least 1, got {input_size} and {hidden_size}")

@@ -32,18 +32,18 @@ class MultiHeadAttention(KeepsWeights):
     bias                    of the four projections
     query_size, key_size,
     value_size              widths of the inputs, num_hiddens unless given
-    kv_heads                how many heads keys and values have, num_heads unless given
-    head_dim                width of a head, num_hiddens / num_heads unless given; num_hiddens need then be no multiple
+    kv_heads                heads of keys and values, num_heads unless given
+    head_dim                width of a head, num_hiddens / num_heads unless given
     position, causal,
     window, scale, softcap,
     empty_row, precision    as heed.attention takes them
-    query_key_norm          "l2" or "rms": queries and keys are normalised in each head before the scheme sees them, by a
-                            QueryKeyNorm; with "l2" scores are cosines times a trainable number, and scale is 1 unless given
-    edition                 whose numbers and attention_weights the layer has. "d2l-1.0.3" or "d2l-0.17.6": queries without keys
-                            take the mean of all values (empty_row "uniform"), and every call keeps its weights before dropout,
-                            [batch * num_heads, queries, keys], as `attention_weights` and as `attention.attention_weights`: the
-                            book's code reads both, and pays for a matrix of weights at each call. None keeps nothing, and
-                            reading either raises AttributeError
+    query_key_norm          "l2" or "rms": a QueryKeyNorm normalises queries and keys in each head before the positional scheme.
+                            With "l2" scores are cosines times a trainable number, and scale is 1 unless given
+    edition                 "d2l-1.0.3" or "d2l-0.17.6" gives the book's results: queries without keys take the mean of all
+                            values (empty_row "uniform"), and every call keeps its weights before dropout,
+                            [batch * num_heads, queries, keys], as `attention_weights` and `attention.attention_weights`, at
+                            the cost of one matrix of weights a call. None keeps nothing, and reading either raises
+                            AttributeError
 
     Vaswani et al. 2017, section 3.2.2; with fewer kv_heads Ainslie et al. 2023, "GQA".
     """
@@ -67,7 +67,7 @@ class MultiHeadAttention(KeepsWeights):
     softcap: float | None
     """As heed.attention takes it."""
     empty_row: EmptyRow
-    """What the heads of a query without any key hold: "zero" or "uniform"."""
+    """Result of the heads for a query without any key: "zero", or "uniform", the mean of all values."""
     precision: Precision
     """As heed.attention takes it."""
     position: positions.Scheme | None
@@ -85,7 +85,7 @@ class MultiHeadAttention(KeepsWeights):
     attention_weights: torch.Tensor
     """With an edition: the weights of the last call before dropout, [batch * num_heads, queries, keys]."""
     attention: Kept
-    """With an edition: holds attention_weights under the name where the book's blocks look for them."""
+    """With an edition: the book's blocks read attention_weights from this object."""
 
     def __init__(
         self,
@@ -109,12 +109,12 @@ class MultiHeadAttention(KeepsWeights):
         query_key_norm: Norms | None = None,
         edition: Edition | None = None,
     ) -> None:
-        """The projections, as torch.nn.Linear initialises them; the class says what the arguments mean.
+        """Makes the projections as torch.nn.Linear initialises them.
 
-        ValueError for num_hiddens that is no multiple of num_heads where no head_dim is given, num_heads that is none of
-        kv_heads, widths below 1, dropout outside [0, 1), an unknown norm or edition or a scheme that is added to the input;
-        TypeError for a position that is no scheme. What heed.attention refuses among causal, window, scale, softcap, empty_row
-        and precision, forward refuses.
+        ValueError for num_hiddens that is no multiple of num_heads without head_dim, num_heads that is no multiple of kv_heads,
+        widths below 1, dropout outside [0, 1), an unknown norm or edition or a scheme that is added to the input; TypeError for
+        a position that is no scheme. forward checks causal, window, scale, softcap, empty_row and precision, as heed.attention
+        does.
         """
         super().__init__()
         kv_heads = num_heads if kv_heads is None else kv_heads
@@ -202,22 +202,22 @@ class MultiHeadAttention(KeepsWeights):
         """queries [batch, n, query_size], keys and values [batch, m, ...] -> [batch, n, num_hiddens].
 
         valid_lens      [batch] or [batch, n], integers or floats; zero or less means no key, more than m means all
-        mask            bool, broadcastable to [batch, num_heads, n, m]; True where a query may look. Or what heed.mask made
+        mask            bool, broadcastable to [batch, num_heads, n, m], True where a query may look; or the result of heed.mask
         bias            floating point, broadcastable likewise, added to the scores; -inf hides; receives a gradient
-        score           what heed.score made of a function
-        query_lengths   integers [batch] within 0..n; the heads of queries at and beyond are 0 and give no gradient, so that
-                        their rows of the output hold W_o's bias, or 0 without one
+        score           the result of heed.score
+        query_lengths   integers [batch] within 0..n; the heads of later queries are 0 and give no gradient, so their rows of the
+                        output are W_o's bias, or 0 without one
         query_positions,
-        key_positions   where the steps stand, integers or float64 (timestamps), as in heed.attention
-        cache           a heed.KeyValueCache that the projected keys and values are appended to; the queries then look at all it
-                        holds, m tokens, which valid_lens, mask, bias and key_positions count too, and with causal=True the last
-                        query is the last token; where key_positions are given, the queries stand at the last of them unless told
-                        otherwise. A cache that turns its keys once, as that of new_cache does, refuses other key_positions for
-                        them later. For inference: ValueError where keys or values require a gradient (call it under
-                        torch.no_grad()). After an error it holds what it held before
-        return_weights  also the weights before dropout, [batch * num_heads, n, m], row b * num_heads + h
+        key_positions   positions of the steps, integers or float64 (timestamps), as in heed.attention
+        cache           a heed.KeyValueCache, to which the call appends the projected keys and values. The queries then attend to
+                        all its m tokens, which valid_lens, mask, bias and key_positions cover too. With causal=True the last
+                        query is the last token. Without query_positions the queries stand at the last key_positions. A cache
+                        that turns its keys once, as that of new_cache does, refuses other key_positions for them later. For
+                        inference: ValueError where keys or values require a gradient (use torch.no_grad()). An error leaves the
+                        cache unchanged
+        return_weights  also return the weights before dropout, [batch * num_heads, n, m], row b * num_heads + h
 
-        ValueError for shapes that do not fit and lengths that are not real numbers, TypeError for what is no tensor.
+        ValueError for shapes that do not fit and lengths that are not real numbers, TypeError for arguments that are no tensors.
         """
         refuse_others("forward", options, CallOptions)
         query, key, value = self._all_projected(queries, keys, values)
@@ -236,8 +236,8 @@ class MultiHeadAttention(KeepsWeights):
         __call__ = forward
 
     def new_cache(self, batch: int, capacity: int | None = None) -> KeyValueCache:
-        """An empty heed.KeyValueCache for this module's keys, values and scheme, in the type that its projections have here
-        (under torch.autocast that of matrix products), on their device."""
+        """An empty heed.KeyValueCache for this module's keys, values and scheme, of its projections' type (under torch.autocast
+        that of matrix products), on their device."""
         weight = self.W_k.weight
         dtype, device = autocast_type(weight.dtype), weight.device
         return KeyValueCache(
@@ -247,9 +247,9 @@ class MultiHeadAttention(KeepsWeights):
     def append(
         self, keys: torch.Tensor, values: torch.Tensor, cache: KeyValueCache, positions: Positions | None = None
     ) -> None:
-        """Projects keys and values [batch, m, ...] into a cache, to be looked at often, as an encoder's outputs are.
+        """Projects keys and values [batch, m, ...], such as an encoder's outputs, once into a cache, for many calls of attend.
 
-        positions: where keys stand that the cache turns, and ValueError, as heed.KeyValueCache.append has them.
+        positions and ValueError are those of heed.KeyValueCache.append.
         """
         self._append(*self._projected(keys, values), cache, positions)
 
@@ -296,9 +296,9 @@ class MultiHeadAttention(KeepsWeights):
         return_weights: bool = False,
         **options: Unpack[CallOptions],
     ) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
-        """forward over all that a cache holds, queries [batch, n, query_size] -> [batch, n, num_hiddens]; adds nothing to it.
+        """forward over all tokens of a cache, queries [batch, n, query_size] -> [batch, n, num_hiddens]; leaves the cache as it is.
 
-        The options and what is raised are those of forward.
+        Takes the options and raises the errors of forward.
         """
         refuse_others("attend", options, CallOptions)
         query = self._normed_query(projected("queries", queries, self.W_q))
@@ -333,7 +333,7 @@ class MultiHeadAttention(KeepsWeights):
     def _all_projected(
         self, queries: torch.Tensor, keys: torch.Tensor, values: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Queries, keys and values by head; of self-attention by one product where that is faster."""
+        """Queries, keys and values by head; self-attention makes them in one product where that is faster."""
         layers = self.W_q, self.W_k, self.W_v
         if queries is keys and keys is values and isinstance(queries, torch.Tensor) and queries.dim() == 3:
             fits = queries.dtype == layers[0].weight.dtype and all(layer.in_features == queries.shape[2] for layer in layers)
@@ -375,7 +375,7 @@ class MultiHeadAttention(KeepsWeights):
 
 
 class ClassicMultiHeadAttention(MultiHeadAttention):
-    """MultiHeadAttention with the constructor of d2l 0.17.6, where the widths of the inputs come first.
+    """MultiHeadAttention with the constructor of d2l 0.17.6, which takes the widths of the inputs first.
 
     The options behind `bias` are those of MultiHeadAttention.
     """

@@ -1,4 +1,4 @@
-"""Encoders that read in turns, and those around a module that reads forwards."""
+"""Encoders that read step after step, and those around a causal module."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ._sequence_encoder import ResidualEncoder, StackOptions, padding
 
 
 class ReadingEncoder(ResidualEncoder):
-    """Encoders that read in turns: causal ones forwards, the others with half of the width either way."""
+    """Encoders that read step after step: causal ones forwards, others with half of the width in each direction."""
 
     def _width_of_a_way(self) -> int:
         if not self.causal and self.width % 2:
@@ -30,7 +30,7 @@ class ReadingEncoder(ResidualEncoder):
 
 
 class _OneWayEncoder(ReadingEncoder):
-    """Layers around a module that reads forwards: reader0, ..., and where it is not causal reader0_reverse, ... from the end."""
+    """Layers around a causal module: reader0, ..., and, unless the encoder is causal, reader0_reverse, ... from the end."""
 
     def __init__(
         self, width: int, make: Callable[[int, int, bool], torch.nn.Module], bias: bool, **stack: Unpack[StackOptions]
@@ -60,8 +60,8 @@ class _OneWayEncoder(ReadingEncoder):
 
 
 class LSTMNEncoder(_OneWayEncoder):
-    """The long short-term memory-network of Cheng et al. 2016 (LSTMN): each step looks back at all states before it, within the
-    recurrence. Time grows with the square of the steps, one after the other.
+    """The long short-term memory-network of Cheng et al. 2016 (LSTMN): the recurrence attends to all earlier states at each step.
+    Time grows with the square of the steps, which run one after the other.
 
     bias   of the gates
 
@@ -70,21 +70,21 @@ class LSTMNEncoder(_OneWayEncoder):
     """
 
     def __init__(self, width: int, *, bias: bool = False, **stack: Unpack[StackOptions]) -> None:
-        """The class says what the arguments mean. ValueError as RecurrentEncoder raises it."""
+        """ValueError as RecurrentEncoder raises it."""
         super().__init__(width, lambda size, hidden, bias: LSTMN(size, hidden, bias=bias), bias, **stack)
 
 
 class IntraDecoderEncoder(_OneWayEncoder):
     """The intra-decoder attention of Paulus et al. 2018 (IntraDecoder): the states of an LSTM attend to those before them.
 
-    bias   of the LSTM and of what joins a state with what it attends to
+    bias   of the LSTM and of combine (IntraDecoder)
 
     The other arguments are those of SequenceEncoder. Submodules reader0, ..., where it is not causal reader0_reverse, ..., and
     those of ResidualEncoder.
     """
 
     def __init__(self, width: int, *, bias: bool = False, **stack: Unpack[StackOptions]) -> None:
-        """The class says what the arguments mean. ValueError as RecurrentEncoder raises it."""
+        """ValueError as RecurrentEncoder raises it."""
         super().__init__(width, lambda size, hidden, bias: IntraDecoder(size, hidden, bias=bias), bias, **stack)
 
 
@@ -92,17 +92,17 @@ class LinearEncoder(_OneWayEncoder):
     """Layers in time linear in the steps (LinearMixer): linear attention, retention, Mamba-2, gated DeltaNet.
 
     mixer   "linear", "retention", "mamba2" or "gated-delta"
-    heads   of each layer, which divide the width, and half of it unless causal
+    heads   of each layer; they divide the width, unless causal half of it
     bias    of the projections and the convolution
 
     The other arguments are those of SequenceEncoder. Submodules reader0, ..., where it is not causal reader0_reverse, ..., and
-    those of ResidualEncoder. A causal one goes on from a LinearState of each layer.
+    those of ResidualEncoder. A causal encoder's step keeps a LinearState for each layer.
     """
 
     _keeps_states = True
 
     def __init__(self, width: int, *, mixer: Kind = "linear", heads: int = 4, bias: bool = False, **stack: Unpack[StackOptions]) -> None:
-        """The class says what the arguments mean. ValueError as RecurrentEncoder and LinearMixer raise it."""
+        """ValueError as RecurrentEncoder and LinearMixer raise it."""
         super().__init__(width, lambda size, hidden, bias: LinearMixer(mixer, size, hidden, heads, bias=bias), bias, **stack)
 
     @property

@@ -10,7 +10,7 @@ from .. import positions
 class PositionalEncoding(positions.Sinusoidal):
     """dropout(X + P[:, offset : offset + steps]), X [batch, steps, num_hiddens]; P [1, max_len, num_hiddens].
 
-    heed.positions.Sinusoidal with d2l's constructor and dropout. P is outside the state dict.
+    heed.positions.Sinusoidal with d2l's constructor and dropout. The state dict does not hold P.
     """
 
     dropout: torch.nn.Dropout
@@ -19,13 +19,12 @@ class PositionalEncoding(positions.Sinusoidal):
     def __init__(
         self, num_hiddens: int, dropout: float, max_len: int = 1000, *, length_policy: positions.LengthPolicy = "error"
     ) -> None:
-        """The table of max_len rows; length_policy is that of heed.positions.Sinusoidal. ValueError for sizes below 1, another
-        policy or dropout outside [0, 1]."""
+        """Makes the table of max_len rows; length_policy is that of heed.positions.Sinusoidal. ValueError for sizes below 1,
+        another policy or dropout outside [0, 1]."""
         super().__init__(num_hiddens, max_len, length_policy)
         self.dropout = torch.nn.Dropout(dropout)
 
     def forward(self, X: torch.Tensor, offset: int = 0, positions: torch.Tensor | None = None) -> torch.Tensor:
-        """X [batch, steps, num_hiddens] -> the same shape; the first step stands at `offset`, or each at its own of `positions`,
-        as heed.positions.Sinusoidal takes them. ValueError for another shape, an offset below 0, and steps beyond max_len under
-        the policy "error"."""
+        """X [batch, steps, num_hiddens] -> the same shape; offset and positions are those of heed.positions.Sinusoidal.forward.
+        ValueError for another shape, an offset below 0, and steps beyond max_len under the policy "error"."""
         return self.dropout(super().forward(X, offset, positions))

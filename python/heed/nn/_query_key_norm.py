@@ -17,24 +17,24 @@ _EPSILON = 1e-6
 class QueryKeyNorm(torch.nn.Module):
     """Bounds scores by normalising queries and keys in each head, before any positional scheme turns them.
 
-    "l2"    both are divided by their norms and the query multiplied by exp(log_scale), capped at 100, in each head: scores are
-            cosines times a trainable number, and attention wants scale=1. Henry et al. 2020, "Query-Key Normalization"; Swin
+    "l2"    divides both by their norms and multiplies the query by exp(log_scale), at most 100, in each head. Scores become
+            cosines times a trainable number: give attention scale=1. Henry et al. 2020, "Query-Key Normalization"; Swin
             Transformer V2 (Liu et al. 2022, section 3.2)
-    "rms"   both are divided by their root mean square and multiplied by trainable numbers, alike in all heads; attention keeps
-            its scale. Dehghani et al. 2023, "Scaling Vision Transformers to 22 Billion Parameters", with the norm of Zhang and
-            Sennrich 2019 as Qwen 3 and Gemma 3 have it
+    "rms"   divides both by their root mean square and multiplies them by trainable numbers, the same in all heads; attention
+            keeps its scale. Dehghani et al. 2023, "Scaling Vision Transformers to 22 Billion Parameters", with the norm of Zhang
+            and Sennrich 2019 as Qwen 3 and Gemma 3 have it
 
-    Norms of 16-bit queries and keys are float32, and the result is rounded once. A key of zeros stays zero.
+    Norms of 16-bit queries and keys are float32, and one rounding makes the result. A key of zeros stays zero.
     """
 
     kind: Norms
     """"l2" or "rms"."""
     heads: int
-    """Of the queries."""
+    """Query heads."""
     head_dim: int
     """Width of a head."""
     scale: float | None
-    """What attention is to scale scores by: 1 for "l2", None (its own default) for "rms"."""
+    """The scale to give attention: 1 for "l2", None (its default) for "rms"."""
     log_scale: torch.nn.Parameter | None
     """Of "l2", [heads], log(10) at first: Swin v2's logit_scale."""
     query_weight: torch.nn.Parameter | None
@@ -43,7 +43,7 @@ class QueryKeyNorm(torch.nn.Module):
     """Of "rms", [head_dim], ones at first."""
 
     def __init__(self, kind: Norms, heads: int, head_dim: int) -> None:
-        """The parameters. ValueError for another kind, and for heads or head_dim below 1 or beyond 2^24."""
+        """ValueError for another kind, and for heads or head_dim below 1 or beyond 2^24."""
         super().__init__()
         if kind not in ("l2", "rms"):
             raise ValueError(f"query_key_norm: expected 'l2' or 'rms', got {kind!r}")
@@ -59,7 +59,7 @@ class QueryKeyNorm(torch.nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """log(10) for log_scale, ones for weights."""
+        """Sets log_scale to log(10), weights to ones."""
         for parameter in self.parameters(recurse=False):
             torch.nn.init.constant_(parameter, math.log(10.0) if self.kind == "l2" else 1.0)
 
@@ -83,7 +83,7 @@ class QueryKeyNorm(torch.nn.Module):
         return (_unit(wide) * factor[:, None, None]).to(query.dtype)
 
     def key(self, key: torch.Tensor) -> torch.Tensor:
-        """The key alone, as forward normalises it: what a cache is to hold."""
+        """The key alone, as forward normalises it; append this one to a cache."""
         self._check("key", key)
         return _unit(_wide(key)).to(key.dtype) if self.kind == "l2" else _root_mean_square(key, self.key_weight)
 

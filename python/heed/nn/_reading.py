@@ -1,4 +1,4 @@
-"""Sequences that are read from their ends."""
+"""Recurrent reading from the end of a sequence."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import torch
 
 
 def from_the_end(X: torch.Tensor, lengths: torch.Tensor | None) -> torch.Tensor:
-    """The steps of each row that count, the last of them first; the padding stays where it is."""
+    """Each row's steps before its length in reverse order; the padding stays in place."""
     if lengths is None:
         return X.flip(1)
     place = torch.arange(X.shape[1], device=X.device).expand(X.shape[:2])
@@ -17,7 +17,7 @@ def from_the_end(X: torch.Tensor, lengths: torch.Tensor | None) -> torch.Tensor:
 
 
 def read_both_ways(cell: torch.nn.RNNBase, X: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
-    """What the cell says of packed rows: the reversed half reads each row from its own end."""
+    """The cell's outputs for packed rows, whose reverse half starts at each row's own last step."""
     read: Callable[..., tuple[torch.Tensor, ...]] = getattr(torch, cell.mode.lower())
     start = X.new_zeros(1, X.shape[0], cell.hidden_size)
 

@@ -19,12 +19,11 @@ def scheme_maker(
     max_distance: int = 128,
     length_policy: positions.LengthPolicy = "error",
 ) -> Callable[[], positions.Scheme | None]:
-    """What makes a new scheme for a layer of this width with so many heads.
+    """A function that makes a new scheme for a layer of this width with so many heads.
 
-    max_len and length_policy are for the names of tables that are added to the input, max_distance for those that clip offsets and, as
-    the number of positions, for "cope".
-    ValueError for an unknown name and for "xpos" without causality, TypeError for what is neither a name nor a function: a scheme
-    itself would be one for all layers.
+    max_len and length_policy are for tables that are added to the input, max_distance for names that clip offsets, and for
+    "cope" as its number of positions. ValueError for an unknown name and for "xpos" unless causal. TypeError unless choice is a
+    name or a function: all layers would share a scheme.
     """
     if choice is None:
         return lambda: None

@@ -1,4 +1,4 @@
-"""What all sequence encoders have in common: one interface, and residual layers around a sublayer that mixes steps."""
+"""The interface of all sequence encoders, and residual layers around a sublayer that mixes steps."""
 
 from __future__ import annotations
 
@@ -35,35 +35,35 @@ class SequenceEncoder(torch.nn.Module):
     0, a feed-forward sublayer. All encoders have the keyword arguments
 
     layers           how many, 2
-    ffn_width        between the two layers of a feed-forward sublayer, 0: no such sublayer
-    dropout          of the input (after positions are added), of what each sublayer adds and of attention weights, in training
+    ffn_width        between the two layers of a feed-forward sublayer; 0, the default: no such sublayer
+    dropout          of the input (after positions are added), of each sublayer's output and of attention weights, in training
                      only, 0.0
     causal           whether step i sees steps 0..i only, False
     norm             "pre", which ends with one more norm, or "post"
     activation       "gelu" or "relu"
     layer_norm_eps   epsilon of the norms, 1e-5
 
-    Parameters start as PyTorch's modules start theirs.
+    Parameters start as those of PyTorch's modules do.
     """
 
     width: int
     """Width of the steps."""
     layers: int
-    """How many."""
+    """Number of layers."""
     ffn_width: int
-    """Between the two layers of a feed-forward sublayer; 0: there is none."""
+    """Width between the two layers of a feed-forward sublayer; 0: no such sublayer."""
     causal: bool
     """Whether step i sees steps 0..i only."""
     norm: Norm
-    """Where the norms stand: "pre" or "post"."""
+    """Place of the norms: "pre" or "post"."""
     activation: Activation
     """Of feed-forward sublayers, and of convolutions: "gelu" or "relu"."""
     layer_norm_eps: float
     """Epsilon of the norms."""
     dropout: torch.nn.Dropout
-    """Of the input and of what each sublayer adds."""
+    """Acts on the input and on each sublayer's output."""
     final_norm: torch.nn.LayerNorm | None
-    """Behind pre-norm layers, else None."""
+    """After pre-norm layers, else None."""
     _keeps_states = False  # in its caches, instead of keys and values
 
     def __init__(
@@ -78,8 +78,8 @@ class SequenceEncoder(torch.nn.Module):
         activation: Activation = "gelu",
         layer_norm_eps: float = 1e-5,
     ) -> None:
-        """The class says what the arguments mean. ValueError for a width below 1, layers or ffn_width below 0, dropout outside
-        [0, 1) and another norm or activation; TypeError for causality by a name."""
+        """ValueError for a width below 1, layers or ffn_width below 0, dropout outside [0, 1) and another norm or activation;
+        TypeError for a causal that is no bool."""
         super().__init__()
         name = type(self).__name__
         if width < 1 or layers < 0 or ffn_width < 0:
@@ -100,8 +100,8 @@ class SequenceEncoder(torch.nn.Module):
     def forward(self, X: torch.Tensor, valid_lens: torch.Tensor | None = None, offset: int = 0) -> torch.Tensor:
         """X [batch, steps, width] -> the same shape.
 
-        valid_lens   numbers [batch]: steps at and beyond a row's length do not influence the others, NaN there included, and
-                     their outputs are 0
+        valid_lens   numbers [batch]: steps at and beyond a row's length, even NaN, do not influence the others, and their
+                     outputs are 0
         offset       position of the first step, for positions that are added to the input
 
         ValueError for other shapes.
@@ -113,14 +113,13 @@ class SequenceEncoder(torch.nn.Module):
 
     @property
     def can_step(self) -> bool:
-        """Whether step is there: where the encoder is causal, and attention without recurrence or in linear time."""
+        """Whether the encoder has `step`: causal encoders of attention without recurrence or in linear time do."""
         return False
 
     def step(self, X: torch.Tensor, caches: LayerCaches) -> torch.Tensor:
-        """The outputs of X [batch, n, width], the steps behind those of earlier calls with the same caches; the same to
-        rounding as forward on all steps at once. For inference: ValueError where gradients would be recorded, and where it is
-        not there. After an error the caches hold what they held before. Encoders in linear time keep states, which do not grow
-        with the steps."""
+        """The outputs of X [batch, n, width], the steps after those of earlier calls with the same caches; equal to rounding to
+        forward on all steps at once. For inference: ValueError where gradients would be recorded, and where can_step is False. An
+        error leaves the caches unchanged. States of encoders in linear time do not grow with the steps."""
         if not self.can_step:
             raise ValueError(
                 "step: this encoder cannot go on from a cache; only causal attention without recurrence and encoders in linear time can"
@@ -140,8 +139,8 @@ class SequenceEncoder(torch.nn.Module):
             raise
 
     def new_caches(self, batch: int, capacity: int | None = None) -> LayerCaches:
-        """Empty caches for step, of layers whose keys and values have the type that they compute in here; a capacity is not for
-        encoders in linear time. ValueError where step is not there."""
+        """Empty caches for step, of the type that the layers compute in now. ValueError where can_step is False, and for a
+        capacity with an encoder in linear time."""
         if not self.can_step:
             raise ValueError(
                 "new_caches: this encoder has no use for a cache; only causal attention without recurrence and encoders in linear time have"
@@ -158,7 +157,7 @@ class SequenceEncoder(torch.nn.Module):
         return torch.nn.LayerNorm(self.width, eps=self.layer_norm_eps)
 
     def _normed(self, X: torch.Tensor) -> torch.Tensor:
-        """What the last layer leaves, as the encoder returns it."""
+        """The encoder's result from the last layer's output X."""
         return X if self.final_norm is None else self.final_norm(X)
 
     def _check_input(self, X: torch.Tensor) -> None:
@@ -171,25 +170,25 @@ class SequenceEncoder(torch.nn.Module):
 
 
 def padding(lengths: torch.Tensor | None, steps: int) -> torch.Tensor | None:
-    """Which steps are padding, [batch, steps, 1]."""
+    """True where a step is padding, [batch, steps, 1]."""
     if lengths is None:
         return None
     return (torch.arange(steps, device=lengths.device) >= lengths.unsqueeze(1)).unsqueeze(2)
 
 
 def blank(X: torch.Tensor, padded: torch.Tensor | None) -> torch.Tensor:
-    """Zeros where there is padding. Filled, not multiplied: what stands there may be NaN."""
+    """X with zeros in the padding, filled rather than multiplied, since padding may be NaN."""
     return X if padded is None else X.masked_fill(padded, 0.0)
 
 
 class ResidualEncoder(SequenceEncoder):
-    """What encoders other than AttentionEncoder share: norms and feed-forward sublayers around a mixing sublayer of their own.
+    """The norms and feed-forward sublayers of all encoders but AttentionEncoder, around their own mixing sublayers.
 
     Submodules norm0, ffn_norm0, ffn0, norm1, ..., final_norm. The arguments are those of SequenceEncoder.
     """
 
     def __init__(self, width: int, **stack: Unpack[StackOptions]) -> None:
-        """The norms and feed-forward sublayers of all layers. Raises what SequenceEncoder does."""
+        """Makes the norms and feed-forward sublayers of all layers. Raises what SequenceEncoder does."""
         super().__init__(width, **stack)
         for layer in range(self.layers):
             self.add_module(f"norm{layer}", self._new_norm())
@@ -201,7 +200,7 @@ class ResidualEncoder(SequenceEncoder):
         self, X: torch.Tensor, padded: torch.Tensor | None, mix: Callable[[int, torch.Tensor], torch.Tensor]
     ) -> torch.Tensor:
         """X + dropout(mix(l, norm(X))), then the same with the feed-forward sublayer, for every layer l; post-norm normalises
-        the sums instead. Where there is padding, zeros enter and leave."""
+        the sums instead. Padding enters and leaves as zeros."""
         if X.numel() == 0:  # which cells and convolutions do not take
             return X
         X = self.dropout(blank(X, padded))

@@ -1,4 +1,4 @@
-"""What all layers ask of sequences of steps, and of how many of them count."""
+"""Checks of sequences of steps and of their lengths, for all layers."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ def check_steps(name: str, X: object, width: int) -> None:
 
 
 def clamped_lens(valid_lens: torch.Tensor | None, batch: int, queries: int, steps: int) -> torch.Tensor | None:
-    """int64 lengths in 0..steps, [batch] or, where queries >= 0, [batch, queries]. A step j counts if j < valid_len: 2.5 leaves
-    three, zero, less and NaN none."""
+    """int64 lengths in 0..steps, [batch] or, where queries >= 0, [batch, queries]. Step j counts if j < valid_len: 2.5 leaves
+    three steps; zero, less and NaN leave none."""
     if valid_lens is None:
         return None
     if not isinstance(valid_lens, torch.Tensor):
@@ -31,7 +31,7 @@ def by_head(steps: torch.Tensor, heads: int) -> torch.Tensor:
 
 
 def positions_behind(before: int, key_positions: Positions | None) -> Positions | None:
-    """Of the positions of all tokens those behind the first `before`."""
+    """The positions of all tokens after the first `before`."""
     if isinstance(key_positions, torch.Tensor) and key_positions.dim() > 0:
         return key_positions[before:] if key_positions.dim() == 1 else key_positions[:, before:]
     return None if key_positions is None else key_positions + before

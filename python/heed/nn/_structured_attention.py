@@ -1,4 +1,4 @@
-"""Attention that embeds a sequence as a few weighted means of its states."""
+"""Attention that embeds a sequence as weighted means of its states."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from ._steps import check_steps, clamped_lens
 
 
 class StructuredAttention(torch.nn.Module):
-    """With H [steps, width] the states of a sequence,
+    """Embeds a sequence as `rows` weighted means of its states H [steps, width]:
 
         A = softmax(W_s2 tanh(W_s1 H^T))   [rows, steps], each row over the steps (equation 6)
         M = A H                            [rows, width] (equation 7)
-        P = ||A A^T - I||^2                squared Frobenius norm: small where rows look at few steps, and at others (equation 8)
+        P = ||A A^T - I||^2                squared Frobenius norm: small where rows weight few, different steps (equation 8)
 
     width     of the states, 2u in the paper
     rows      of the annotation matrix A, r in the paper
@@ -24,14 +24,14 @@ class StructuredAttention(torch.nn.Module):
     dropout   of the weights, in training only
     causal    an embedding of steps 0..i for every step i
 
-    Lin et al. 2017, "A Structured Self-attentive Sentence Embedding", sections 2.1 and 2.2. Computed as heed.attention with
-    W_s2's rows for queries and one head of keys and values.
+    Lin et al. 2017, "A Structured Self-attentive Sentence Embedding", sections 2.1 and 2.2. heed.attention computes it with
+    W_s2's rows as queries and one head of keys and values.
     """
 
     width: int
     """Of the states."""
     rows: int
-    """Of A."""
+    """Rows of A."""
     dropout: float
     """Probability that a weight is dropped while training."""
     causal: bool
@@ -44,7 +44,7 @@ class StructuredAttention(torch.nn.Module):
     def __init__(
         self, width: int, rows: int, *, hidden: int | None = None, dropout: float = 0.0, causal: bool = False
     ) -> None:
-        """The class says what the arguments mean. ValueError for sizes below 1 and dropout outside [0, 1)."""
+        """ValueError for sizes below 1 and dropout outside [0, 1)."""
         super().__init__()
         hidden = width if hidden is None else hidden
         if width < 1 or rows < 1 or hidden < 1:
@@ -61,8 +61,8 @@ class StructuredAttention(torch.nn.Module):
     def forward(self, H: torch.Tensor, valid_lens: torch.Tensor | None = None) -> torch.Tensor:
         """H [batch, steps, width] -> M, its rows side by side: [batch, 1, rows * width], causal [batch, steps, rows * width].
 
-        valid_lens [batch]: steps at and beyond a length get no weight; the embedding of no step is 0. ValueError for other
-        shapes.
+        valid_lens [batch]: steps at and beyond a length get no weight; a length of 0 gives an embedding of 0. ValueError for
+        other shapes.
         """
         check_steps("StructuredAttention: H", H, self.width)
         batch, steps = H.shape[:2]
@@ -87,8 +87,8 @@ class StructuredAttention(torch.nn.Module):
         __call__ = forward
 
     def penalty(self) -> torch.Tensor | None:
-        """The mean of P over the embeddings of the last forward pass in training that had a step; None before the first.
-        Causal: the A of all steps at once, by sums that run along the sequence, in rows^2 numbers a step."""
+        """The mean of P over all embeddings of at least one step in the last training forward pass; None before the first pass.
+        If causal, running sums give P of every step, in rows^2 numbers a step."""
         if self._seen is None:
             return None
         scores, lengths = self._seen
@@ -111,8 +111,8 @@ class StructuredAttention(torch.nn.Module):
 
 
 def annotation_penalty(module: torch.nn.Module) -> torch.Tensor | None:
-    """What the layers of StructuredAttention within a module add to its loss: the sum of their penalties, of the last forward
-    pass in training; None without any."""
+    """The sum of the penalties of all StructuredAttention layers in a module, from the last training forward pass, to add to its
+    loss; None if there are none."""
     own = [part.penalty() for part in module.modules() if isinstance(part, StructuredAttention)]
     seen = [penalty for penalty in own if penalty is not None]
     return torch.stack(seen).sum() if seen else None

@@ -16,7 +16,7 @@ from ._linear import check_type
 
 
 class CallOptions(TypedDict, total=False):
-    """What a layer asks heed.attention for."""
+    """The options of heed.attention that a layer sets."""
 
     mask: torch.Tensor
     bias: torch.Tensor
@@ -25,7 +25,7 @@ class CallOptions(TypedDict, total=False):
 
 
 def on_cpu(**tensors: object) -> bool:
-    """Whether heed computes with them (CPU and meta tensors), or PyTorch does. TypeError for what is no tensor."""
+    """Whether heed computes (all are CPU or meta tensors) or PyTorch. TypeError for arguments that are no tensors."""
     for name, tensor in tensors.items():
         if not isinstance(tensor, torch.Tensor):
             raise TypeError(f"{name}: expected a tensor, got {type(tensor).__name__}")
@@ -44,7 +44,8 @@ def _check_mask(name: str, mask: object, device: torch.device, *shapes: tuple[in
 
 
 def only_hides(mask: torch.Tensor, hidden: float = -math.inf) -> bool:
-    """Whether a float mask is 0 or at most `hidden` throughout, as stacks make it from bool; False where nobody may look."""
+    """Whether each number of a float mask is 0 or at most `hidden`, as stacks make it from bool; False where numbers cannot be
+    read."""
     traced = torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active()
     if traced or type(mask) is not torch.Tensor or mask.is_meta or mask.requires_grad:
         return False
@@ -52,10 +53,10 @@ def only_hides(mask: torch.Tensor, hidden: float = -math.inf) -> bool:
 
 
 def _options_of(attn_mask: torch.Tensor | None, padding: torch.Tensor | None) -> CallOptions:
-    """mask and bias of heed.attention for masks that broadcast to [B, H, L, S], True hiding; each as small as it came.
+    """mask and bias of heed.attention for masks that broadcast to [B, H, L, S], True hiding; neither is expanded.
 
-    heed takes one mask and one bias: of two bool masks the padding becomes the bias, and two float masks are added up, unless
-    the padding does nothing but hide.
+    heed takes one mask and one bias: of two bool masks the padding becomes the bias. Two float masks are added, unless the
+    padding only hides.
     """
     if attn_mask is not None and padding is not None:
         if attn_mask.dtype == padding.dtype == torch.bool:
@@ -75,7 +76,7 @@ def _options_of(attn_mask: torch.Tensor | None, padding: torch.Tensor | None) ->
 
 
 def _weights(query: torch.Tensor, key: torch.Tensor, lse: torch.Tensor, options: CallOptions) -> torch.Tensor:
-    """The weights before dropout [B, H, L, S] in the type of lse, differentiable, which heed's own are not."""
+    """The weights before dropout [B, H, L, S] in the type of lse; unlike heed's own, they are differentiable."""
     with torch.autocast("cpu", enabled=False):
         scores = query.to(lse.dtype) / math.sqrt(query.shape[-1]) @ key.to(lse.dtype).mT
     bias, mask = options.get("bias"), options.get("mask")
@@ -93,25 +94,25 @@ def _weights(query: torch.Tensor, key: torch.Tensor, lse: torch.Tensor, options:
 
 
 class MultiheadAttention(torch.nn.MultiheadAttention):
-    """torch.nn.MultiheadAttention, exact and fused, in memory linear in the steps: masks, dropout and all options included.
+    """torch.nn.MultiheadAttention with masks, dropout and all options, exact and fused, in memory linear in the steps.
 
-    Constructor, parameters, state dict, first weights and random numbers drawn for them, arguments and results are those of
-    PyTorch's class, of which this is one. What differs, for CPU tensors:
+    A subclass of PyTorch's class, with its constructor, parameters, state dict, random initial weights, arguments and results.
+    On CPU tensors it differs in this:
 
-    A query without any key gets zeros from every head and as weights, where PyTorch gives NaN.
-    The weights that forward returns are those before dropout, so in training the mean of what PyTorch returns; dropout drops
-    other weights than PyTorch's, drawn from the same generator.
-    A NestedTensor is refused by a TypeError, what else does not fit by a ValueError that names the argument; masks of different
-    kinds, which PyTorch warns of, are welcome.
-    out_proj is called as the module that it is, so its hooks run.
+    A query without any key gets zeros from every head and as weights; PyTorch gives NaN.
+    forward returns the weights before dropout, in training the mean of those that PyTorch returns. Dropout draws from the same
+    generator, but drops other weights than PyTorch's.
+    A NestedTensor raises TypeError; other arguments that do not fit raise a ValueError that names them. Masks of different
+    kinds, of which PyTorch warns, need no change.
+    forward calls out_proj as a module, so its hooks run.
 
-    Tensors of other devices are PyTorch's to compute with, by its own implementation.
+    PyTorch's implementation computes with tensors of other devices.
 
     Vaswani et al. 2017, section 3.2.2.
     """
 
     def reset_parameters(self) -> None:
-        """Draws the parameters as the constructor does; out_proj has a method of its own for its weight."""
+        """Draws the parameters as the constructor does, except out_proj's weight, which out_proj.reset_parameters draws."""
         self._reset_parameters()
 
     def forward(
@@ -132,19 +133,18 @@ class MultiheadAttention(torch.nn.MultiheadAttention):
         key_padding_mask      [B, S], without a batch [S]: bool, True hides a key, or floats added to its scores
         attn_mask             [L, S] or [B * num_heads, L, S], row b * num_heads + h: bool, True hides, or floats to add
         need_weights          also return the weights: their mean over the heads [B, L, S], or with average_attn_weights=False
-                              [B, num_heads, L, S], without a batch less its dimension. This takes memory of their size; the
-                              output stays fused
-        is_causal             says that attn_mask is the causal mask: query i sees the keys up to i, and attn_mask is not read.
-                              Beside key_padding_mask or need_weights, where PyTorch reads it, it is read if it is not square or
-                              if add_bias_kv or add_zero_attn append keys
+                              [B, num_heads, L, S]; without a batch, without B. They take memory of their size; the output
+                              stays fused
+        is_causal             promises that attn_mask is the causal mask: query i sees the keys up to i, and heed does not read
+                              attn_mask. With key_padding_mask or need_weights, where PyTorch reads it, heed reads an attn_mask
+                              that is not square, and any with add_bias_kv or add_zero_attn
 
-        Masks are read as they are, never expanded. Two float masks are the exception: where key_padding_mask holds other
-        numbers than 0 and -inf, requires a gradient or is traced by a compiler, their sum is made, [B, 1, L, S] or
-        [B, num_heads, L, S].
+        heed expands no mask, with one exception: of two float masks it makes the sum, [B, 1, L, S] or [B, num_heads, L, S], where
+        key_padding_mask holds other numbers than 0 and -inf, requires a gradient or is traced by a compiler.
 
         Differentiable once in query, key, value, float masks and all parameters, through output and weights. ValueError for
-        shapes, masks and devices that do not fit, TypeError for what is no tensor or is a NestedTensor, RuntimeError for
-        is_causal without attn_mask, as in PyTorch.
+        shapes, masks and devices that do not fit, TypeError for a NestedTensor or no tensor, RuntimeError for is_causal without
+        attn_mask, as in PyTorch.
         """
         if not on_cpu(query=query, key=key, value=value):
             return super().forward(
@@ -184,7 +184,7 @@ class MultiheadAttention(torch.nn.MultiheadAttention):
         __call__ = forward
 
     def _sizes(self, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> tuple[int, int, int]:
-        """Batch, queries and keys, once the operands are known to fit."""
+        """Checks the operands; batch, queries and keys."""
         for name, tensor, width in (("query", query, self.embed_dim), ("key", key, self.kdim), ("value", value, self.vdim)):
             if tensor.is_nested:
                 raise TypeError(

@@ -31,19 +31,19 @@ _ACTIVATIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
 
 
 def activate(X: torch.Tensor, activation: Activation) -> torch.Tensor:
-    """max(x, 0), or x * Phi(x), exact."""
+    """max(x, 0) for "relu"; x * Phi(x), exact, for "gelu"."""
     return _ACTIVATIONS[activation](X)
 
 
 def checked_activation(activation: Activation) -> Activation:
-    """The activation, or ValueError that lists them."""
+    """The activation. ValueError lists the known ones."""
     if activation not in _ACTIVATIONS:
         raise ValueError(f"activation: expected one of {', '.join(_ACTIVATIONS)}, got {activation!r}")
     return activation
 
 
 def checked_norm(norm: Norm) -> Norm:
-    """The place of normalisation, or ValueError that lists them."""
+    """The place of normalisation. ValueError lists the known ones."""
     if norm not in ("post", "pre"):
         raise ValueError(f"norm: expected 'post' or 'pre', got {norm!r}")
     return norm
@@ -53,7 +53,7 @@ class AddNorm(torch.nn.Module):
     """Residual connection and layer normalisation. Vaswani et al. 2017, section 3.1; pre-norm: Xiong et al. 2020."""
 
     dropout: torch.nn.Dropout
-    """Acts on what the sublayer adds, in training only."""
+    """Acts on the sublayer's output, in training only."""
     ln: torch.nn.LayerNorm
     """Normalises the sum (post-norm) or the sublayer's input (pre-norm)."""
 
@@ -65,7 +65,7 @@ class AddNorm(torch.nn.Module):
         self.ln = torch.nn.LayerNorm(norm_shape if isinstance(norm_shape, int) else list(norm_shape), eps=eps)
 
     def forward(self, X: torch.Tensor, Y: torch.Tensor) -> torch.Tensor:
-        """ln(dropout(Y) + X), of one shape that ends with norm_shape. ValueError for another type than that of ln."""
+        """ln(dropout(Y) + X), X and Y of one shape that ends with norm_shape. ValueError for another type than that of ln."""
         return self._normed(self.dropout(Y) + X)
 
     def residual(self, norm: Norm, X: torch.Tensor, sublayer: Callable[[torch.Tensor], torch.Tensor]) -> torch.Tensor:
@@ -97,7 +97,7 @@ class PositionWiseFFN(torch.nn.Module):
         activation: Activation = "relu",
         input_width: int | None = None,
     ) -> None:
-        """input_width: of X, ffn_num_outputs unless given. ValueError for another activation."""
+        """input_width: width of X, ffn_num_outputs unless given. ValueError for another activation."""
         super().__init__()
         self.activation = checked_activation(activation)
         self.dense1 = torch.nn.Linear(ffn_num_outputs if input_width is None else input_width, ffn_num_hiddens)
@@ -111,7 +111,7 @@ class PositionWiseFFN(torch.nn.Module):
 
 
 class BlockOptions(TypedDict, total=False):
-    """The keyword arguments that all blocks have, and that stacks hand on to them."""
+    """The keyword arguments of all blocks, which stacks pass on."""
 
     norm: Norm
     activation: Activation
@@ -138,7 +138,7 @@ class Block(torch.nn.Module):
     """Attentions, then a feed-forward network, each with a residual connection and a norm."""
 
     norm: Norm
-    """Where the norms stand: "post" or "pre"."""
+    """Place of the norms: "post" or "pre"."""
     ffn: PositionWiseFFN | None
     """None where ffn_num_hiddens is 0."""
 
@@ -152,7 +152,7 @@ class Block(torch.nn.Module):
         attentions: dict[str, dict[str, Any]],
         options: BlockOptions,
     ) -> None:
-        """attentions: by their names, what each has of its own. Behind number n stands addnorm{n}."""
+        """attentions: arguments of each attention by its name. addnorm{n} follows attention n."""
         super().__init__()
         if ffn_num_hiddens < 0:
             raise ValueError(f"ffn_num_hiddens must be 0 or more, got {ffn_num_hiddens}")
@@ -171,7 +171,7 @@ class TransformerEncoderBlock(Block):
 
     num_hiddens, num_heads  of the attention
     ffn_num_hiddens         between the two layers of the feed-forward network; 0 leaves that half out
-    dropout                 of the attention's weights and of what each half adds, in training only
+    dropout                 of the attention's weights and of each half's output, in training only
     use_bias                of the attention's projections; the feed-forward layers always have one
     norm                    "post" normalises sums, "pre" the inputs of the halves
     activation              "relu" or "gelu" (exact)
@@ -184,7 +184,7 @@ class TransformerEncoderBlock(Block):
     """
 
     attention: MultiHeadAttention
-    """Of the block's input to itself."""
+    """Self-attention."""
     addnorm1: AddNorm
     """Around the attention."""
     addnorm2: AddNorm | None
@@ -203,8 +203,7 @@ class TransformerEncoderBlock(Block):
         position: positions.Scheme | None = None,
         **options: Unpack[BlockOptions],
     ) -> None:
-        """The class says what the arguments mean. ValueError as MultiHeadAttention raises it, for ffn_num_hiddens below 0 and
-        for another norm or activation."""
+        """ValueError as MultiHeadAttention raises it, for ffn_num_hiddens below 0 and for another norm or activation."""
         own = {"attention": {"position": position, "causal": causal}}
         super().__init__(num_hiddens, ffn_num_hiddens, num_heads, dropout, use_bias, own, options)
 
@@ -241,10 +240,10 @@ class TransformerEncoderBlock(Block):
     ) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
         """X [batch, steps, num_hiddens] -> the same shape.
 
-        valid_lens [batch] or [batch, steps] and the options mask, bias, score, query_lengths, query_positions and key_positions
-        are those of MultiHeadAttention.forward, and so is what is raised. With a cache, of new_cache, X are the steps behind those
-        of earlier calls, and valid_lens count from the first of all: for causal blocks and for inference. return_weights: also
-        the attention's weights, [batch * num_heads, steps, keys].
+        valid_lens [batch] or [batch, steps], the options mask, bias, score, query_lengths, query_positions and key_positions, and
+        the errors are those of MultiHeadAttention.forward. With a cache from new_cache, X follows the steps of earlier calls, and
+        valid_lens count from the very first step: for causal blocks and for inference. return_weights also returns the
+        attention's weights, [batch * num_heads, steps, keys].
         """
         weights: list[torch.Tensor] = []
 
@@ -269,7 +268,7 @@ class TransformerEncoderBlock(Block):
 
 
 class Stack(KeepsWeights):
-    """Embedding * sqrt(num_hiddens), sinusoidal positions, blocks; pre-norm blocks are followed by one more norm."""
+    """Embedding * sqrt(num_hiddens), sinusoidal positions, blocks; one more norm follows pre-norm blocks."""
 
     num_hiddens: int
     """Width of the outputs."""
@@ -280,7 +279,7 @@ class Stack(KeepsWeights):
     blks: torch.nn.Sequential
     """The blocks, block0, block1, ..."""
     final_norm: torch.nn.LayerNorm | None
-    """Behind pre-norm blocks, else None."""
+    """After pre-norm blocks, else None."""
 
     def __init__(
         self,
@@ -292,7 +291,7 @@ class Stack(KeepsWeights):
         options: BlockOptions,
         block: Callable[[], Block],
     ) -> None:
-        """block: makes one."""
+        """block makes a block."""
         super().__init__()
         given = _with_defaults(self, options)
         if vocab_size < 1 or num_blks < 0:
@@ -307,7 +306,7 @@ class Stack(KeepsWeights):
         self.final_norm = torch.nn.LayerNorm(num_hiddens, eps=given["layer_norm_eps"]) if given["norm"] == "pre" else None
 
     def _embedded(self, tokens: torch.Tensor, offset: int) -> torch.Tensor:
-        """Of tokens [batch, steps], the first at this position. TypeError or ValueError for what is none."""
+        """Tokens [batch, steps], embedded, the first at position `offset`. TypeError or ValueError for other tensors."""
         name = f"{type(self).__name__}: tokens"
         if not isinstance(tokens, torch.Tensor):
             raise TypeError(f"{name}: expected a tensor, got {type(tokens).__name__}")
@@ -318,31 +317,33 @@ class Stack(KeepsWeights):
         return self.pos_encoding(self.embedding(tokens) * math.sqrt(self.num_hiddens), offset)
 
     def _normed(self, X: torch.Tensor) -> torch.Tensor:
-        """What the last block leaves, as the stack returns it."""
+        """The stack's result from the last block's output X."""
         return X if self.final_norm is None else self.final_norm(X)
 
 
 class TransformerEncoder(Stack):
-    """Embedding * sqrt(num_hiddens), sinusoidal positions, num_blks blocks; pre-norm blocks are followed by one more norm.
+    """Embedding * sqrt(num_hiddens), sinusoidal positions, num_blks blocks; one more norm follows pre-norm blocks.
 
     vocab_size              tokens are 0..vocab_size-1
-    num_blks                blocks; the arguments between are those of TransformerEncoderBlock
+    num_blks                number of blocks
     max_len                 rows of the table of positions
-    position                a scheme inside attention besides: a name, as AttentionEncoder has them ("rotary", "alibi", "t5"), or
-                            a function without arguments that makes the scheme of a block, such as
+    position                an additional scheme inside attention: a name, as AttentionEncoder has them ("rotary", "alibi", "t5"),
+                            or a function without arguments that makes the scheme of a block, such as
                             `lambda: heed.positions.Rotary(16)`
     query_key_norm          of every block
-    edition                 with one, the encoder keeps the weights of its last call too, as `attention_weights`
+    edition                 with one, the encoder too keeps the weights of its last call, as `attention_weights`
 
-    The embedding starts as torch.nn.Embedding does, N(0, 1), as in the book: after the factor sqrt(num_hiddens) it outweighs
-    the positions that are added, and a model may not learn order. What makes both equally large (docs/encoders.md):
+    The other arguments are those of TransformerEncoderBlock.
+
+    The embedding starts as torch.nn.Embedding does, N(0, 1), as in the book. After the factor sqrt(num_hiddens) it outweighs
+    the positions that are added, and a model may not learn order. This makes both equally large (docs/encoders.md):
     torch.nn.init.normal_(encoder.embedding.weight, std=num_hiddens**-0.5).
 
     Vaswani et al. 2017, section 3.
     """
 
     attention_weights: list[torch.Tensor]
-    """With an edition: per block, the weights of the last call, [batch * num_heads, steps, steps]."""
+    """With an edition: each block's weights of the last call, [batch * num_heads, steps, steps]."""
 
     @takes_block_options
     def __init__(
@@ -360,8 +361,8 @@ class TransformerEncoder(Stack):
         position: SchemeChoice = None,
         **options: Unpack[BlockOptions],
     ) -> None:
-        """The class says what the arguments mean. ValueError for sizes below 1 (num_blks: 0) and as TransformerEncoderBlock
-        raises it, TypeError for a position that is neither a name nor a function."""
+        """ValueError for sizes below 1 (num_blks: 0) and as TransformerEncoderBlock raises it, TypeError for a position that is
+        neither a name nor a function."""
         make = scheme_maker(position, heads=num_heads, width=num_hiddens, causal=bool(causal))
 
         def block() -> TransformerEncoderBlock:
@@ -385,8 +386,8 @@ class TransformerEncoder(Stack):
     ) -> torch.Tensor | tuple[torch.Tensor, list[torch.Tensor]]:
         """tokens [batch, steps], integers -> [batch, steps, num_hiddens].
 
-        valid_lens as in MultiHeadAttention. return_weights: also the weights of each block, [batch * num_heads, steps, steps].
-        ValueError for another shape and for more steps than max_len.
+        valid_lens as in MultiHeadAttention. return_weights also returns a list of each block's weights,
+        [batch * num_heads, steps, steps]. ValueError for another shape and for more steps than max_len.
         """
         X = self._embedded(tokens, 0)
         weights: list[torch.Tensor] = []

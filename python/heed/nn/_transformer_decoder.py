@@ -33,11 +33,11 @@ class TransformerDecoderBlock(Block):
     """
 
     attention1: MultiHeadAttention
-    """Causal, of the block's input to itself."""
+    """Causal self-attention."""
     addnorm1: AddNorm
     """Around attention1."""
     attention2: MultiHeadAttention
-    """To the encoder's outputs."""
+    """Attention to the encoder's outputs."""
     addnorm2: AddNorm
     """Around attention2."""
     addnorm3: AddNorm | None
@@ -56,7 +56,7 @@ class TransformerDecoderBlock(Block):
         position: positions.Scheme | None = None,
         **options: Unpack[BlockOptions],
     ) -> None:
-        """The class says what the arguments mean. ValueError as TransformerEncoderBlock raises it."""
+        """ValueError as TransformerEncoderBlock raises it."""
         sizes = {"key_size": encoder_size, "value_size": encoder_size}
         own: dict[str, dict[str, Any]] = {"attention1": {"position": position, "causal": True}, "attention2": sizes}
         super().__init__(num_hiddens, ffn_num_hiddens, num_heads, dropout, use_bias, own, options)
@@ -98,12 +98,12 @@ class TransformerDecoderBlock(Block):
         """X [batch, n, num_hiddens], encoder_outputs [batch, m, encoder_size] -> [batch, n, num_hiddens].
 
         encoder_valid_lens,
-        valid_lens          of the encoder's steps and of X's, [batch] or [batch, n], as MultiHeadAttention takes them
-        cache               X are the steps behind those of earlier calls, which valid_lens count too. The first call projects
-                            encoder_outputs; later ones do not look at it, and it may be None. For inference. After an error it
-                            holds what it held before
-        return_weights      also those of self-attention [batch * num_heads, n, steps] and of attention to the encoder
-                            [batch * num_heads, n, m]
+        valid_lens          lengths of encoder_outputs and of X, [batch] or [batch, n], as MultiHeadAttention takes them
+        cache               X follows the steps of earlier calls, which valid_lens count too. The first call projects
+                            encoder_outputs; later calls do not read it, and it may be None. For inference. An error leaves the
+                            cache unchanged
+        return_weights      also return the weights of self-attention [batch * num_heads, n, steps] and of attention to the
+                            encoder [batch * num_heads, n, m]
 
         ValueError as MultiHeadAttention raises it, TypeError where encoder_outputs are needed and are None.
         """
@@ -146,23 +146,23 @@ class TransformerDecoderBlock(Block):
         __call__ = forward
 
     def new_cache(self, batch: int, capacity: int | None = None) -> DecoderBlockCache:
-        """An empty cache; capacity is that of the target's steps, as MultiHeadAttention.new_cache takes it."""
+        """An empty cache; capacity counts the target's steps, as in MultiHeadAttention.new_cache."""
         return DecoderBlockCache(self.attention1.new_cache(batch, capacity), self.attention2.new_cache(batch))
 
 
 class TransformerDecoder(Stack):
-    """Embedding * sqrt(num_hiddens), sinusoidal positions, num_blks blocks, `dense` to logits; pre-norm blocks are followed by
-    one more norm.
+    """Embedding * sqrt(num_hiddens), sinusoidal positions, num_blks blocks, `dense` to logits; one more norm follows pre-norm
+    blocks.
 
-    The arguments are those of TransformerEncoder, and encoder_size that of TransformerDecoderBlock; what TransformerEncoder
-    says about the start of the embedding holds here too. Vaswani et al. 2017, section 3.
+    The arguments are those of TransformerEncoder, and encoder_size that of TransformerDecoderBlock. The embedding starts as that
+    of TransformerEncoder does. Vaswani et al. 2017, section 3.
     """
 
     dense: torch.nn.Linear
     """num_hiddens -> vocab_size"""
     attention_weights: list[list[torch.Tensor]]
-    """With an edition, of the last call as the book's decoder has them: [0] self-attention, [1] attention to the encoder, each
-    with a tensor per block, [batch * num_heads, n, keys]."""
+    """With an edition, the weights of the last call as in the book's decoder: [0] of self-attention, [1] of attention to the
+    encoder, each a tensor per block, [batch * num_heads, n, keys]."""
 
     @takes_block_options
     def __init__(
@@ -180,7 +180,7 @@ class TransformerDecoder(Stack):
         position: SchemeChoice = None,
         **options: Unpack[BlockOptions],
     ) -> None:
-        """The class says what the arguments mean. Raises what TransformerEncoder does."""
+        """Raises what TransformerEncoder does."""
         make = scheme_maker(position, heads=num_heads, width=num_hiddens, causal=True)
 
         def block() -> TransformerDecoderBlock:
@@ -226,10 +226,10 @@ class TransformerDecoder(Stack):
     ) -> torch.Tensor | tuple[torch.Tensor, list[list[torch.Tensor]]]:
         """tokens [batch, n], integers -> logits [batch, n, vocab_size].
 
-        The other arguments are those of TransformerDecoderBlock.forward; with a cache, of new_cache, positions go on from its
-        length. return_weights: also [0] those of self-attention and [1] those of attention to the encoder, a list of a tensor
-        per block each. Raises what a block does, and ValueError for a cache of another number of blocks and for more steps than
-        max_len. After an error the cache holds what it held before.
+        The other arguments are those of TransformerDecoderBlock.forward; with a cache from new_cache, positions go on from its
+        length. return_weights also returns two lists of a tensor per block: weights of self-attention, and of attention to the
+        encoder. Raises what a block does, and ValueError for a cache of another number of blocks and for more steps than
+        max_len. An error leaves the cache unchanged.
         """
         if cache is None:
             return self._logits(tokens, encoder_outputs, encoder_valid_lens, valid_lens, None, return_weights)
@@ -250,7 +250,7 @@ class TransformerDecoder(Stack):
         __call__ = forward
 
     def new_cache(self, batch: int, capacity: int | None = None) -> DecoderCache:
-        """An empty cache for all blocks; capacity is that of the target's steps."""
+        """An empty cache for all blocks; capacity counts the target's steps."""
         return DecoderCache([block.new_cache(batch, capacity) for block in self._blocks()])
 
     def _blocks(self) -> list[TransformerDecoderBlock]:

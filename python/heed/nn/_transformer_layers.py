@@ -28,7 +28,7 @@ class _ByHeed(torch.nn.Module):
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
-        """As the class of torch.nn, which makes and fills the parameters and raises what it raises."""
+        """Takes the arguments and raises the errors of the torch.nn class, which makes and fills the parameters."""
         super().__init__(
             d_model, nhead, dim_feedforward, dropout, activation, layer_norm_eps, batch_first, norm_first, bias, device, dtype
         )
@@ -39,19 +39,19 @@ class _ByHeed(torch.nn.Module):
 
 
 class TransformerEncoderLayer(_ByHeed, torch.nn.TransformerEncoderLayer):
-    """torch.nn.TransformerEncoderLayer with heed's attention, in training and in evaluation: PyTorch's inference fast path,
-    which would expand masks and store scores, is not taken.
+    """torch.nn.TransformerEncoderLayer with heed's attention, in training and in evaluation. It does not take PyTorch's inference
+    fast path, which expands masks and stores scores.
 
-    Constructor, parameters, state dict, first weights and random numbers drawn for them, arguments and results are those of
-    PyTorch's class, of which this is one; MultiheadAttention says what differs. It works inside torch.nn.TransformerEncoder
-    and torch.nn.Transformer, with nested tensors enabled or not. Tensors of other devices are PyTorch's to compute with.
+    A subclass of PyTorch's class, with its constructor, parameters, state dict, random initial weights, arguments and results;
+    MultiheadAttention lists the differences. It works inside torch.nn.TransformerEncoder and torch.nn.Transformer, with nested
+    tensors enabled or not. PyTorch computes with tensors of other devices.
 
     Vaswani et al. 2017, section 3.1; with norm_first Xiong et al. 2020, "On Layer Normalization in the Transformer
     Architecture".
     """
 
     self_attn: MultiheadAttention
-    """A query's attention to its own sequence."""
+    """Self-attention over src."""
 
     def forward(
         self,
@@ -64,9 +64,8 @@ class TransformerEncoderLayer(_ByHeed, torch.nn.TransformerEncoderLayer):
 
         src_mask, src_key_padding_mask and is_causal are attn_mask, key_padding_mask and is_causal of MultiheadAttention.
 
-        A NestedTensor [B, *, d_model] is taken as torch.nn.TransformerEncoder makes it: with batch_first, in evaluation,
-        without masks and where no gradient is wanted, else refused by a TypeError. ValueError for masks and shapes that do not
-        fit.
+        src may be a NestedTensor [B, *, d_model], as torch.nn.TransformerEncoder makes it, with batch_first, in evaluation,
+        without masks or gradients; else it raises TypeError. ValueError for masks and shapes that do not fit.
         """
         if not on_cpu(src=src):
             return super().forward(src, src_mask, src_key_padding_mask, is_causal)
@@ -94,7 +93,7 @@ class TransformerEncoderLayer(_ByHeed, torch.nn.TransformerEncoderLayer):
             )
 
     def _of_nested(self, src: torch.Tensor) -> torch.Tensor:
-        """Tokens end to end everywhere but in the attention block, which pads them."""
+        """Keeps tokens packed everywhere except in the attention block, which pads them."""
         rows = src.unbind()
         lengths = [row.shape[0] for row in rows]
         real = torch.arange(max(lengths), device=src.device) < torch.tensor(lengths, device=src.device).unsqueeze(1)
@@ -111,15 +110,15 @@ class TransformerEncoderLayer(_ByHeed, torch.nn.TransformerEncoderLayer):
 class TransformerDecoderLayer(_ByHeed, torch.nn.TransformerDecoderLayer):
     """torch.nn.TransformerDecoderLayer with heed's attention.
 
-    Constructor, parameters, state dict, first weights and random numbers drawn for them, forward and its results are those of
-    PyTorch's class, of which this is one; MultiheadAttention says what differs, and what is raised. It works inside
-    torch.nn.TransformerDecoder and torch.nn.Transformer. Tensors of other devices are PyTorch's to compute with.
+    A subclass of PyTorch's class, with its constructor, parameters, state dict, random initial weights, forward and results;
+    MultiheadAttention lists the differences and the errors. It works inside torch.nn.TransformerDecoder and torch.nn.Transformer.
+    PyTorch computes with tensors of other devices.
 
     Vaswani et al. 2017, section 3.1; with norm_first Xiong et al. 2020, "On Layer Normalization in the Transformer
     Architecture".
     """
 
     self_attn: MultiheadAttention
-    """A query's attention to its own sequence, tgt."""
+    """Self-attention over tgt."""
     multihead_attn: MultiheadAttention
-    """A query's attention to the other one, memory."""
+    """Attention to memory."""

@@ -1,6 +1,6 @@
 """Positional encodings: encodings added to the input, rotations of queries and keys, and biases added to the scores.
 
-    None_()                                    no order at all
+    None_()                                    no encoding
     Sinusoidal(width), Learned(width),
     RandomFourier(width)                       added to the input: scheme(X, offset), scheme(X, positions=seconds)
     Rotary(head_dim)                           turns queries and keys: heed.attention(..., position=scheme)
@@ -11,12 +11,12 @@
     Alibi(heads), RelativeBias(heads, M),
     T5Bias(heads)                              added to the scores: heed.attention(..., position=scheme)
     Shaw(head_dim, M)                          added to keys, values and queries by offset: likewise
-    TransformerXL(heads, D)                    projected sinusoids of the distance, met by queries: likewise
-    Deberta(heads, D)                          projected embeddings of the offset, met by queries and keys: likewise
-    Cope(head_dim)                             met by queries, by the number of keys that they look for: likewise
+    TransformerXL(heads, D)                    queries times projected sinusoids of the distance: likewise
+    Deberta(heads, D)                          queries and keys times projected embeddings of the offset: likewise
+    Cope(head_dim)                             queries times rows by the number of keys that they gate in: likewise
     Kerple(heads), Sandwich(heads), Fire(heads),
     Temperature(heads), SinusoidalBias(heads)  functions of the score: likewise
-    ProgramScheme                              what they derive from; so may yours
+    ProgramScheme                              their base class, and that of your own functions of the score
 """
 
 from ._axial_rotary import AxialRotary

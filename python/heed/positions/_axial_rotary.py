@@ -13,9 +13,9 @@ from ._scheme import Scheme
 class AxialRotary(Scheme):
     """Turns a block of each head's columns by each axis of a position: rows and columns of an image, times and frequencies.
 
-    Block a, of head_dim/axes columns, turns by positions[..., a] as Rotary turns a head of that width, so products depend on
-    the offsets along every axis and on nothing else. Heo et al. 2024, "Rotary Position Embedding for Vision Transformer",
-    section 3.2, axial frequency. query_positions and key_positions are [B, N, axes], integers or float64, and always needed.
+    Block a, of head_dim/axes columns, turns by positions[..., a] as Rotary turns a head of that width, so products depend only
+    on the offsets along the axes. Heo et al. 2024, "Rotary Position Embedding for Vision Transformer", section 3.2, axial
+    frequency. Always give query_positions and key_positions [B, N, axes], integers or float64.
     """
 
     rotates: bool = True
@@ -34,7 +34,7 @@ class AxialRotary(Scheme):
     ) -> None:
         """Fixes the frequencies; base and layout are those of Rotary, in a block of head_dim/axes columns. No parameters.
 
-        ValueError for fewer axes than one, a head_dim that is no multiple of twice as many, another layout or a base out of range.
+        ValueError for axes below 1, a head_dim that is no multiple of 2 * axes, another layout or a base out of range.
         """
         super().__init__()
         if axes < 1 or head_dim < 1 or head_dim % (2 * axes):
@@ -43,8 +43,8 @@ class AxialRotary(Scheme):
         self._of_block = Rotary(head_dim // axes, base, layout)
 
     def rotate_query(self, query: torch.Tensor, positions: int | torch.Tensor) -> torch.Tensor:
-        """query [B, Hq, N, D], turned by positions [B or 1, N, axes], integers or float64. TypeError or ValueError for what does
-        not fit. Differentiable in the query."""
+        """query [B, Hq, N, D], turned by positions [B or 1, N, axes], integers or float64. TypeError or ValueError for other
+        types or shapes. Differentiable in the query."""
         return self._turned("query", query, "query_positions", positions)
 
     def rotate_key(self, key: torch.Tensor, positions: int | torch.Tensor) -> torch.Tensor:

@@ -11,27 +11,27 @@ from ._scheme import Scheme
 
 
 class Deberta(_tables.HasTables, Scheme):
-    """Content meets position both ways: queries meet the projected embedding of an offset, and so do keys.
+    """Adds products of queries and of keys with projected embeddings of their offset.
 
     score = scale * (q.k + q.K[c] + k.Q[c]), K and Q the projections of the embeddings for keys and queries, c the row of the
     offset query position - key position, and scale 1/sqrt(3 head_dim) unless the call gives one. He et al. 2021, "DeBERTa",
-    section 3.1, without the term from position to position; the row of k.Q is that of the authors' code, where the paper has
-    the opposite offset. Nothing of the size of queries times keys is made.
+    section 3.1, without the position-to-position term. k.Q takes the row of the authors' code; the paper writes the opposite
+    offset. The scheme makes no matrix of queries times keys.
 
-    All layers of a DeBERTa share the embeddings, after a LayerNorm in its second version: tie them or copy what they are there;
-    with share_att_key the projections are those of the layer's own queries and keys.
+    All layers of a DeBERTa share the embeddings, after a LayerNorm in version 2: tie the parameters, or copy the normalised
+    values. With share_att_key copy the layer's own query and key projections too.
     """
 
     _computes_tables = True
 
     heads: int
-    """Of the queries."""
+    """Query heads."""
     head_dim: int
     """Width of a head."""
     max_distance: int
-    """Offsets beyond share the last row of their side."""
+    """Larger offsets share the last row of their side."""
     buckets: int | None
-    """Rows a side, where far offsets share rows."""
+    """Rows for each side, if far offsets share rows; else None."""
     embeddings: torch.nn.Parameter
     """[2 * span, width], N(0, 0.02) at first; span is buckets, or max_distance without."""
     key_projection: torch.nn.Linear
@@ -44,12 +44,12 @@ class Deberta(_tables.HasTables, Scheme):
     def __init__(
         self, heads: int, head_dim: int, max_distance: int = 512, buckets: int | None = None, *, width: int | None = None
     ) -> None:
-        """The parameters.
+        """Makes the parameters.
 
         heads         of the queries
         head_dim      width of a head
         max_distance  DeBERTa's max_relative_positions
-        buckets       its position_buckets: distances up to half of them have a row each, farther ones rows that grow
+        buckets       its position_buckets: each distance up to half of them has a row; farther ones share rows whose ranges grow
                       geometrically up to max_distance. None: a row for every distance below max_distance
         width         of the embeddings, heads * head_dim unless given
 
@@ -85,8 +85,8 @@ class Deberta(_tables.HasTables, Scheme):
 
     @_tables.without_autocast
     def tensors(self) -> dict[str, torch.Tensor | None]:
-        """The projected embeddings by offset, key position - query position: what queries meet and what keys meet, each
-        [heads, 2 * max_distance + 1, head_dim]."""
+        """The projected embeddings by offset, key position - query position, content_keys for queries and content_queries for
+        keys, each [heads, 2 * max_distance + 1, head_dim]."""
         wide = _widened(self.embeddings)
         rows = self._table("row_of_offset", wide.device)
 
@@ -101,7 +101,7 @@ class Deberta(_tables.HasTables, Scheme):
 
 
 def _widened(parameter: torch.Tensor) -> torch.Tensor:
-    """Of 16 bits in float32, so that tables that are computed of them are not rounded once more."""
+    """A 16-bit parameter in float32, so that computing tables rounds nothing to 16 bits."""
     return parameter.to(torch.promote_types(parameter.dtype, torch.float32))
 
 
@@ -111,8 +111,8 @@ def _rows(max_distance: int, buckets: int | None) -> torch.Tensor:
 
 
 def _buckets(max_distance: int, buckets: int | None) -> torch.Tensor:
-    """Of the distances 0 .. max_distance: themselves without buckets; with them mid + ceil(ln(distance / mid) / ln((max_distance -
-    1) / mid) * (mid - 1)) beyond mid = buckets/2."""
+    """The bucket of each distance 0 .. max_distance: the distance itself up to mid = buckets/2 or without buckets, else mid +
+    ceil(ln(distance / mid) / ln((max_distance - 1) / mid) * (mid - 1))."""
     distance = torch.arange(max_distance + 1)
     if buckets is None:
         return distance

@@ -1,4 +1,4 @@
-"""Encodings that are added to the input: sinusoids and learned rows."""
+"""Encodings added to the input: sinusoids and learned rows."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ LengthPolicy = Literal["error", "extend", "clamp"]
 
 
 class _InputEncoding(InputScheme):
-    """Rows by position."""
+    """An encoding that looks up a row of a table by position."""
 
     width: int
     """Width of the input."""
     max_len: int
     """Rows of the table."""
     length_policy: LengthPolicy
-    """What happens to steps beyond max_len: "error", "extend" (the formula goes on) or "clamp" (the last row again)."""
+    """Policy for steps beyond max_len: "error", "extend" (compute more rows) or "clamp" (repeat the last row)."""
 
     def __init__(self, width: int, max_len: int, length_policy: LengthPolicy) -> None:
         super().__init__()
@@ -57,7 +57,7 @@ class _InputEncoding(InputScheme):
             raise ValueError(f"{name}: positions: expected shape [{steps}] or [{batch}, {steps}], got {list(positions.shape)}")
 
     def _rows(self, table: torch.Tensor, X: torch.Tensor, offset: int) -> torch.Tensor:
-        """table[offset : offset + steps], [steps, width]; beyond the table what the policy says."""
+        """table[offset : offset + steps], [steps, width]; the policy decides about rows beyond the table."""
         steps = X.shape[1]
         if offset + steps <= self.max_len:
             return table[offset : offset + steps]
@@ -76,7 +76,7 @@ def _sinusoids(max_len: int, width: int, layout: Layout, base: float, angles: Li
 
 
 class Sinusoidal(_tables.HasTables, _InputEncoding):
-    """X + table[offset : offset + steps]. The table P [1, max_len, width] moves with the module, outside its state dict.
+    """X + table[offset : offset + steps]. The table P [1, max_len, width] moves with the module; the state dict does not hold it.
 
     Vaswani et al. 2017, section 3.5.
     """
@@ -84,7 +84,7 @@ class Sinusoidal(_tables.HasTables, _InputEncoding):
     P: torch.Tensor = _tables.attribute("P")
     """The table, [1, max_len, width] float32."""
     table_options: dict[str, Any]
-    """layout, base, angles and spacing, as sinusoidal_table takes them."""
+    """layout, base, angles and spacing of sinusoidal_table."""
 
     def __init__(
         self,
@@ -97,11 +97,11 @@ class Sinusoidal(_tables.HasTables, _InputEncoding):
         *,
         spacing: Spacing = "geometric",
     ) -> None:
-        """The table of max_len rows.
+        """Makes the table of max_len rows.
 
         width                  of the input
-        length_policy          for steps beyond max_len: "error" raises ValueError, "extend" goes on by the formula, "clamp"
-                               repeats the last row
+        length_policy          for steps beyond max_len: "error" raises ValueError, "extend" computes more rows, "clamp" repeats
+                               the last row
         layout, base, angles,
         spacing                those of sinusoidal_table
 
@@ -117,11 +117,10 @@ class Sinusoidal(_tables.HasTables, _InputEncoding):
     def forward(self, X: torch.Tensor, offset: int = 0, positions: torch.Tensor | None = None) -> torch.Tensor:
         """X [batch, steps, width] -> the same shape, of X's type (float32 for integers): the first step stands at `offset`.
 
-        positions   [steps] or [batch, steps], where each step stands instead: integers or float64 (times), any numbers, in any
-                    order. They are computed, in float64 whatever `angles` say, so that neither max_len nor the policy for steps
-                    beyond it concerns them
+        positions   [steps] or [batch, steps], the position of each step instead: integers or float64 (times), of any size, in
+                    any order. The formula computes their rows in float64, whatever `angles`, max_len and length_policy are
 
-        ValueError for another shape, an offset below 0, steps beyond max_len under the policy "error", an offset beside
+        ValueError for another shape, an offset below 0, steps beyond max_len under the policy "error", an offset together with
         positions, and positions of another type or shape; TypeError for positions that are no tensor.
         """
         self._check_input(X, offset, positions)
@@ -152,8 +151,8 @@ class Learned(_InputEncoding):
     def forward(self, X: torch.Tensor, offset: int = 0, positions: torch.Tensor | None = None) -> torch.Tensor:
         """X [batch, steps, width] -> the same shape; the first step stands at `offset`.
 
-        positions   [steps] or [batch, steps], integers from 0 on: the row of each step instead, as for texts that are padded on
-                    the left. Those beyond the table are what the policy is for
+        positions   [steps] or [batch, steps], integers from 0 on: the row of each step instead, as for texts with padding on
+                    the left. The policy decides about positions beyond the table
 
         TypeError and ValueError as Sinusoidal raises them, and ValueError for positions that are not whole or below 0.
         """

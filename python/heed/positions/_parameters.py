@@ -1,4 +1,4 @@
-"""Parameters of a module as they are described, and drawn anew."""
+"""Makes and redraws a module's parameters from their descriptions."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _LAWS: dict[str, Any] = {
 
 
 class Starting(torch.nn.Module):
-    """A module that knows how its parameters start."""
+    """A module that keeps the description of its initial parameters."""
 
     _starts: Mapping[str, Start] = {}
 
     def _start(self, **parameters: Start | None) -> None:
-        """Makes them in this order; None stands for one that is not there."""
+        """Makes the parameters in this order; None registers an absent one."""
         self._starts = {**self._starts, **{name: start for name, start in parameters.items() if start is not None}}
         for name, start in parameters.items():
             setattr(self, name, None if start is None else torch.nn.Parameter(torch.empty(start.shape)))

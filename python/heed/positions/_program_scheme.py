@@ -15,9 +15,9 @@ from ._scheme import Scheme
 
 
 class ProgramScheme(Scheme):
-    """A scheme that is written as a function of the score, which runs inside the kernel with its gradient (heed.score).
+    """A scheme written as a function of the score, which runs inside the kernel with its gradient (heed.score).
 
-    A subclass has its numbers as parameters and buffers and replaces `score`; heads is how many its tables are for.
+    A subclass keeps its numbers in parameters and buffers and defines `score`:
 
         class Decay(heed.positions.ProgramScheme):
             def __init__(self, heads):
@@ -27,16 +27,16 @@ class ProgramScheme(Scheme):
             def score(self, score, batch, head, query, key):
                 return score - self.rate.exp()[head] * (query - key).abs()
 
-    It acts after scale, soft-cap and biases, before masks and before a program that a call brings itself. Whoever changes what
-    `score` does but for parameters and buffers calls prepare() again. For torch.compile(fullgraph=True) it has to be prepared
-    before: by prepare(), or by a call.
+    It runs after scale, soft-cap and biases, before masks and before the `score` of the call. Call prepare() again after
+    changes of `score` other than new values of parameters and buffers. Before torch.compile(fullgraph=True) call prepare() or
+    the scheme once.
     """
 
     heads: int
-    """Of the queries."""
+    """Query heads."""
 
     def __init__(self, heads: int) -> None:
-        """ValueError for fewer heads than one, and for more than 2^24."""
+        """heads: query heads that its tables are for. ValueError for fewer than 1 or more than 2^24."""
         super().__init__()
         check_sizes(type(self).__name__, heads=heads)
         if heads < 1:
@@ -48,8 +48,8 @@ class ProgramScheme(Scheme):
     def score(
         self, score: torch.Tensor, batch: torch.Tensor, head: torch.Tensor, query: torch.Tensor, key: torch.Tensor
     ) -> torch.Tensor:
-        """The new score of a pair. Each is a tensor of one number: batch and head count, query and key are positions, float64,
-        as query_positions and key_positions of the call say. What it may compute: heed.score."""
+        """The new score of a pair. Each argument is a tensor of one number: batch and head are indices, query and key the float64
+        positions of the call's query_positions and key_positions. heed.score lists the operations you may use."""
         raise NotImplementedError(f"{type(self).__name__} has no score")
 
     def prepare(self) -> ScoreProgram:
@@ -68,13 +68,13 @@ class ProgramScheme(Scheme):
         return program
 
     def program(self) -> tuple[ScoreProgram, Sequence[torch.Tensor]]:
-        """What `score` is inside the kernel, and the tables that it reads, of the parameters as they are now."""
+        """The program that `score` became, and its tables from the current parameters."""
         prepared = self._prepared or self.prepare()
         return prepared, prepared.tables([self._source(source) for source in self._sources])
 
     def limited(self, name: str, tensor: torch.Tensor) -> torch.Tensor:
-        """What the program reads in the place of the parameter or buffer of that name: itself, unless a subclass says otherwise.
-        Where `score` clamped a number, one beyond the limit would get no gradient and stay there."""
+        """The value that the program reads for the parameter or buffer of this name. Override it to clamp one: a clamp in `score`
+        would give a number beyond the limit no gradient, so it would stay there."""
         return tensor
 
     def _source(self, source: str | torch.Tensor) -> torch.Tensor:

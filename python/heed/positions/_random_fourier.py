@@ -13,30 +13,30 @@ from ._scheme import InputScheme
 
 
 class RandomFourier(_tables.NeverNarrow, InputScheme):
-    """X + [cos(2 pi x B), sin(2 pi x B)] of positions x with frequencies B drawn once: for coordinates, which have no natural
-    order and no longest period. Tancik et al. 2020, "Fourier Features Let Networks Learn High Frequency Functions in Low
-    Dimensional Domains", section 4; with trainable frequencies Li et al. 2021, "Learnable Fourier Features".
+    """X + [cos(2 pi x B), sin(2 pi x B)] of positions x, with frequencies B drawn once: for coordinates, which have no longest
+    period. Tancik et al. 2020, "Fourier Features Let Networks Learn High Frequency Functions in Low Dimensional Domains",
+    section 4; with trainable frequencies Li et al. 2021, "Learnable Fourier Features".
 
-    The product of two encodings is a function of the difference of their positions alone, a kernel of standard deviation
-    1 / (2 pi scale).
+    The product of two encodings depends only on the difference of their positions; it approximates a Gaussian kernel of standard
+    deviation 1 / (2 pi scale).
     """
 
     width: int
     """Width of the input."""
     axes: int
-    """How many numbers a position has."""
+    """Numbers in a position."""
     frequencies: torch.Tensor
     """B, [axes, width/2], turns a unit of position, N(0, scale^2) at first, float32 or float64; in the state dict."""
 
     def __init__(self, width: int, axes: int = 1, scale: float = 1.0, trainable: bool = False) -> None:
-        """The frequencies, drawn from PyTorch's generator.
+        """Draws the frequencies from PyTorch's generator.
 
         width      of the input, even
-        axes       how many numbers a position has
-        scale      of the frequencies, in turns a unit of position; 1 suits positions within 0..1
+        axes       numbers in a position
+        scale      standard deviation of the frequencies, in turns per unit of position; 1 suits positions within 0..1
         trainable  the frequencies are a parameter, else a buffer
 
-        ValueError for an odd width or one below 2, fewer axes than one and a scale that is not above 0.
+        ValueError for an odd width or one below 2, axes below 1 and a scale that is not above 0.
         """
         super().__init__()
         if width < 2 or width % 2:
@@ -61,8 +61,8 @@ class RandomFourier(_tables.NeverNarrow, InputScheme):
 
     def encode(self, positions: torch.Tensor) -> torch.Tensor:
         """Positions [..., axes], or [...] where axes is 1, integers or float64 -> [..., width] of the frequencies' type: all
-        cosines first. Angles are float64. Differentiable in trainable frequencies. ValueError for other types and shapes, and for positions
-        that are not finite."""
+        cosines first. Angles are float64. Differentiable in trainable frequencies. ValueError for other types and shapes, and
+        for positions that are not finite."""
         at = places("positions", positions)
         if self.axes == 1:
             at = at.unsqueeze(-1)
@@ -72,7 +72,7 @@ class RandomFourier(_tables.NeverNarrow, InputScheme):
         return torch.cat([angle.cos(), angle.sin()], dim=-1).to(self.frequencies.dtype)
 
     def forward(self, X: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
-        """X [batch, steps, width] and where the steps stand, [steps] or [batch, steps] where axes is 1, else [steps, axes] or
+        """X [batch, steps, width] and the steps' positions, [steps] or [batch, steps] where axes is 1, else [steps, axes] or
         [batch, steps, axes], integers or float64 -> the shape of X, of X's type (that of the frequencies for integers).
         ValueError for other types and shapes, TypeError for positions that are no tensor."""
         if X.dim() != 3 or X.shape[2] != self.width:

@@ -1,4 +1,4 @@
-"""The scheme that turns queries and keys."""
+"""Rotary position embedding."""
 
 from __future__ import annotations
 
@@ -17,41 +17,42 @@ _ops = torch.ops.heed
 
 
 def _frequencies(rotary_dim: int, base: float, angles: str, scaling: Mapping[str, Any]) -> torch.Tensor:
-    """Radians per step, then the attention factor."""
+    """Radians per step and the attention factor."""
     frequencies, factor = _ops.rotary_frequencies(rotary_dim, base, None, angles=angles, **scaling)
     return torch.cat([frequencies, factor.reshape(1)])
 
 
 class Rotary(Scheme):
-    """Turns queries and keys so that their products depend on distance alone. Su et al. 2021, "RoFormer", section 3.2.
+    """Turns queries and keys so that their products depend on positions only by their offset. Su et al. 2021, "RoFormer",
+    section 3.2.
 
     head_dim    width of a head
     base        pair t turns by base^(-2t/rotary_dim) a step
     layout      "half" or "interleaved"; see apply_rotary
-    rotary_dim  how many of a head's first columns turn, even; all by default
-    scaling     how the frequencies are stretched for texts longer than those trained on: None, or a dictionary as Hugging Face
+    rotary_dim  number of first columns of a head that turn, even; all by default
+    scaling     stretches the frequencies for texts longer than those of the training: None, or a dictionary as Hugging Face
                 writes it, {"rope_type": "yarn", "factor": 4.0, ...}. "dynamic" and "longrope" depend on the largest position
-                of a call: keys rotated for a shorter text do not fit a longer one, so cache them unrotated, and a row of a
-                batch or of a pack computes something else beside a longer one
+                of a call: keys rotated for a shorter text do not fit a longer one, so cache them unrotated; and the longest row
+                of a batch or pack changes the results of all rows
     angles      "f64", or "f32_hf": frequencies, angles and tables in float32 as Hugging Face computes them
     """
 
     rotates: bool = True
     """Always."""
     turns_once: bool
-    """Unless the scaling depends on the length of the text."""
+    """True unless the scaling depends on the length of the text."""
     head_dim: int
     """Width of a head."""
     rotary_dim: int
-    """How many of a head's first columns turn."""
+    """Number of first columns of a head that turn."""
     base: float
     """Pair t turns by base^(-2t/rotary_dim) a step."""
     layout: Literal["half", "interleaved"]
     """Which columns make a pair."""
     angles: Literal["f64", "f32_hf"]
-    """What frequencies, angles and tables are computed in."""
+    """Type of frequencies, angles and tables."""
     scaling: dict[str, Any]
-    """The scaling with the names that torch.ops.heed.rotary_frequencies has for its numbers."""
+    """The scaling under the argument names of torch.ops.heed.rotary_frequencies."""
 
     def __init__(
         self,
@@ -62,10 +63,10 @@ class Rotary(Scheme):
         scaling: Mapping[str, Any] | None = None,
         angles: Literal["f64", "f32_hf"] = "f64",
     ) -> None:
-        """Fixes the frequencies; the class says what the arguments mean. No parameters.
+        """Fixes the frequencies. No parameters.
 
-        ValueError for an odd rotary_dim or one beyond head_dim, another layout, a scaling that is unknown, lacks a number, has
-        one too many or contradicts base or rotary_dim, and for numbers out of range.
+        ValueError for an odd rotary_dim or one beyond head_dim, another layout, an unknown scaling, one with missing or surplus
+        numbers or with another base or rotary_dim than given, and for numbers out of range.
         """
         super().__init__()
         rotary_dim = checked_rotary_dim(head_dim, rotary_dim, layout)
@@ -85,7 +86,7 @@ class Rotary(Scheme):
     def frequencies(self, positions: torch.Tensor | None = None) -> tuple[torch.Tensor, torch.Tensor]:
         """(radians per step float64 [rotary_dim/2], the attention factor that multiplies cosines and sines).
 
-        positions: integers or float64, those of a whole text; its length, the largest + 1, is what some scalings depend on.
+        positions: integers or float64, of a whole text; some scalings depend on the largest.
         """
         positions = None if positions is None else listed("positions", positions)
         return _ops.rotary_frequencies(self.rotary_dim, self.base, positions, angles=self.angles, **self.scaling)
@@ -99,9 +100,9 @@ class Rotary(Scheme):
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Query [B, Hq, Nq, D] and key [B, Hkv, Nk, D], rotated.
 
-        Positions are those of the tokens, integers or float64 (timestamps), [N] or [B, N]; an integer is the position of the
-        first token. Scalings that depend on the length take the largest of all positions + 1. TypeError or ValueError for what
-        does not fit. Differentiable in query and key.
+        Positions of the tokens are integers or float64 (timestamps), [N] or [B, N]; an integer is the position of the first
+        token. Scalings that depend on the length take the largest of all positions + 1. TypeError or ValueError for other types
+        or shapes. Differentiable in query and key.
         """
         places = (
             self._places("query_positions", query_positions, "query", query),
@@ -114,8 +115,8 @@ class Rotary(Scheme):
         return self._turned(query, queries), self._turned(key, keys)
 
     def rotate_query(self, query: torch.Tensor, positions: int | torch.Tensor = 0) -> torch.Tensor:
-        """query [B, Hq, Nq, D] turned, as rotate turns it. ValueError where the scaling depends on the length of the text, which
-        one side does not know."""
+        """query [B, Hq, Nq, D] turned, as rotate turns it. ValueError for "dynamic" and "longrope", which need the positions of
+        both sides."""
         return self._turned_alone("query", query, "query_positions", positions)
 
     def rotate_key(self, key: torch.Tensor, positions: int | torch.Tensor = 0) -> torch.Tensor:
@@ -147,7 +148,7 @@ class Rotary(Scheme):
         return positions
 
     def _rows(self, places: _Row | torch.Tensor, last: int | torch.Tensor | None, x: torch.Tensor) -> _rotation.Tables:
-        """One for each place, in the type that x is turned in."""
+        """A row of cosines and sines for each place, in the type that x is turned in."""
         if isinstance(places, _Row) and not isinstance(last, torch.Tensor):
             return self._kept_tables.rows(self._made, *places, last, x)
         dtype = torch.float64 if x.dtype == torch.float64 else torch.float32
@@ -171,7 +172,7 @@ class Rotary(Scheme):
 
 
 class _Row(NamedTuple):
-    """Tokens in a row."""
+    """Tokens at consecutive positions."""
 
     first: int
     steps: int
@@ -184,7 +185,7 @@ def _listed(places: _Row | torch.Tensor, x: torch.Tensor) -> torch.Tensor:
 
 
 def _last(sides: Sequence[_Row | torch.Tensor]) -> int | torch.Tensor | None:
-    """The largest of all positions; None where there is none."""
+    """The largest of all positions; None without positions."""
     tensors = [side for side in sides if isinstance(side, torch.Tensor) and side.numel() > 0]
     lasts = [side.first + side.steps - 1 for side in sides if isinstance(side, _Row) and side.steps > 0]
     if not tensors:

@@ -1,4 +1,4 @@
-"""Turning by tables: the operator heed::rotary, whose derivative is attached in C++, and tables that are kept."""
+"""Turning by tables: the operator heed::rotary, which is differentiable in C++, and kept tables."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _map(info: Any, in_dims: Any, x: torch.Tensor, *tables: Any, **numbers: Any)
 
 
 def _is_plain(x: torch.Tensor) -> bool:
-    """Whether nothing stands between this tensor and its numbers: no compiler, no transform, no class of its own."""
+    """Whether this is a plain tensor with numbers: no compiler, no transform, no subclass."""
     return (
         not torch.compiler.is_compiling()
         and type(x) in (torch.Tensor, torch.nn.Parameter)
@@ -38,7 +38,7 @@ def _is_plain(x: torch.Tensor) -> bool:
 def turn(
     x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, positions: torch.Tensor | None, layout: str, rotary_dim: int
 ) -> torch.Tensor:
-    """apply_rotary of what it has checked."""
+    """apply_rotary without its checks."""
     if not (x.is_cpu or x.is_meta):
         return _turned_by_pytorch(x, cos, sin, positions, layout)
     rotated: torch.Tensor = _ops.rotary.default(x, cos, sin, positions, layout=layout, rotary_dim=rotary_dim)
@@ -48,7 +48,7 @@ def turn(
 def _turned_by_pytorch(
     x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, positions: torch.Tensor | None, layout: str
 ) -> torch.Tensor:
-    """apply_rotary by PyTorch's operators, for devices that heed has no kernels for."""
+    """apply_rotary by PyTorch's operators, for devices without heed's kernels."""
     if positions is not None:
         cos, sin = cos[positions], sin[positions]
     if cos.dim() == 3:
@@ -63,7 +63,7 @@ def _turned_by_pytorch(
 
 
 class Tables(NamedTuple):
-    """[steps, rotary_dim/2] or [batch, steps, rotary_dim/2]"""
+    """Cosines and sines, [steps, rotary_dim/2] or [batch, steps, rotary_dim/2]."""
 
     cos: torch.Tensor
     sin: torch.Tensor
@@ -73,9 +73,10 @@ Make = Callable[[torch.Tensor, int | None, torch.dtype], Tables]  # (positions, 
 
 
 class KeptTables:
-    """Tables of tokens in a row from position 0 on, made once for the longest text so far, one for each type and device.
+    """Tables of consecutive positions from 0 on, made once for the longest text so far, one for each type and device.
 
-    Where the frequencies depend on the length of the text, those of its last length. Copies and pickles hold nothing.
+    If the frequencies depend on the length of the text, it keeps the tables of the last length. Copies and pickles hold no
+    tables.
     """
 
     _MOST_ROWS = 1 << 16  # 32 MiB for 64 pairs in float32; rows beyond are made for each call
@@ -85,7 +86,7 @@ class KeptTables:
         self._kept: dict[tuple[torch.dtype, torch.device], tuple[int | None, Tables]] = {}
 
     def rows(self, make: Make, first: int, steps: int, last: int | None, x: torch.Tensor) -> Tables:
-        """Of positions first .. first + steps - 1, in the type that x is turned in."""
+        """The tables' rows of positions first .. first + steps - 1, in the type that x is turned in."""
         dtype = torch.float64 if x.dtype == torch.float64 else torch.float32
         if not (_is_plain(x) and not x.is_meta and 0 <= first and first + steps <= self._MOST_ROWS):
             return make(torch.arange(first, first + steps, dtype=torch.int64, device=x.device), last, dtype)
@@ -138,13 +139,13 @@ def apply_rotary(
     """x [B, H, N, D] with the pairs (a, b) of its first rotary_dim columns turned: (a cos - b sin, b cos + a sin).
 
     cos, sin    [N, rotary_dim/2] or [B, N, rotary_dim/2]; with positions [max, rotary_dim/2]
-    positions   integers [B, N] or [N] within 0..max-1: the rows of cos and sin to take
+    positions   integers [B, N] or [N] within 0..max-1: rows of cos and sin
     layout      "half" pairs columns t and t + rotary_dim/2 (GPT-NeoX, Hugging Face's Llama), "interleaved" 2t and 2t + 1
                 (RoFormer, GPT-J)
     rotary_dim  twice the columns of cos, which is also the default; the columns of x after it pass unchanged
 
-    float32, float64, bfloat16 and float16; 16-bit types are computed in float32 and rounded once. Differentiable in x as often
-    as one likes; cos and sin receive no gradient.
+    x is float32, float64, bfloat16 or float16; 16-bit types are computed in float32 and rounded once. Differentiable in x any
+    number of times; cos and sin receive no gradient.
     """
     for name, tensor in (("x", x), ("cos", cos), ("sin", sin)):
         if not isinstance(tensor, torch.Tensor):

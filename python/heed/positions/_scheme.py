@@ -1,4 +1,4 @@
-"""What every scheme inside attention is, and the one that is none."""
+"""The base classes of positional schemes, and None_."""
 
 from __future__ import annotations
 
@@ -11,40 +11,39 @@ from ._parameters import Starting
 
 
 class Scheme(Starting):
-    """What heed.attention accepts as `position`. A scheme overrides the parts it has."""
+    """The base class of everything that heed.attention accepts as `position`. A subclass overrides the parts that it needs."""
 
     symmetric: bool = True
-    """Of slopes: whether a slope multiplies the distance (True) or the offset, key position - query position (False)."""
+    """Whether a slope multiplies the distance (True) or the offset, key position - query position (False)."""
 
     rotates: bool = False
-    """Whether rotate does anything."""
+    """Whether rotate changes queries or keys."""
 
     turns_once: bool = False
-    """Whether a token turns by its own position alone, so that a cache may keep its key turned: rotate is then rotate_query of
-    the queries and rotate_key of the keys."""
+    """Whether each token turns by its own position alone, so that a cache may keep turned keys. rotate then calls rotate_query
+    and rotate_key."""
 
     needs_causal: bool = False
-    """Whether calls without causality, or a window that hides later keys, are refused."""
+    """Whether heed.attention refuses calls that neither are causal nor have a window that hides later keys."""
 
     _computes_tables = False  # in the class itself: whether `tensors` are those of its parameters, at a cost
 
     axes: int | None = None
-    """How many numbers a position has, for a scheme of places in an image or a volume: positions are then [B, N, axes]. None:
-    positions are numbers, [N] or [B, N]."""
+    """Numbers in a position of an image or a volume, for positions [B, N, axes]. None: positions are numbers, [N] or [B, N]."""
 
     def default_scale(self, head_dim: int) -> float | None:
-        """What scores are scaled by where a call gives no scale; None: 1/sqrt(head_dim)."""
+        """The factor of scores where a call gives no scale; None: 1/sqrt(head_dim)."""
         return None
 
     def place(self, positions: torch.Tensor | None, steps: int) -> torch.Tensor:
-        """Of a scheme with axes that does not rotate: positions [B, N, axes], or None for so many steps of which the call says
-        nothing, as numbers [B, N] or [steps] that its tables count offsets by."""
+        """For schemes with axes that do not rotate: turns positions [B, N, axes] into numbers [B, N] by whose differences the
+        tables are indexed. None, for a call without positions, gives the numbers [steps] of the first `steps` tokens."""
         raise NotImplementedError(f"{type(self).__name__} has no place for positions of several axes")
 
     def tensors(self) -> dict[str, torch.Tensor | None]:
         """Differentiable options of the operator by name: relative_bias, slopes, content_keys, content_values,
         content_queries, transformer_xl_positions, transformer_xl_bias, contextual_position; and column_decay, which receives no
-        gradient. Their shapes are those of torch.ops.heed.attention_forward (docs/attention.md); None stands for absent."""
+        gradient. docs/attention.md gives their shapes (torch.ops.heed.attention_forward). None means absent."""
         return {}
 
     def rotate(
@@ -55,7 +54,7 @@ class Scheme(Starting):
         key_positions: int | torch.Tensor,
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """query [B, Hq, Nq, D] and key [B, Hkv, Nk, D] turned by their positions, each an offset or a tensor [N] or [B, N]; of a
-        scheme with axes a tensor [B, N, axes], B the batch or 1. What a scheme that turns once need not write."""
+        scheme with axes a tensor [B, N, axes], B the batch or 1. A scheme with `turns_once` need not override it."""
         if not self.turns_once:
             return query, key
         return self.rotate_query(query, query_positions), self.rotate_key(key, key_positions)
@@ -70,14 +69,14 @@ class Scheme(Starting):
 
 
 class None_(Scheme):
-    """No positional encoding: attention then sees a set of tokens, with what order a causal mask gives them."""
+    """No positional encoding: attention sees a set of tokens, ordered only by a causal mask."""
 
 
 class InputScheme(Scheme):
     """A scheme that is added to the input; heed.attention refuses it as `position`."""
 
     def tensors(self) -> dict[str, torch.Tensor | None]:
-        """ValueError: there is nothing to add to scores."""
+        """Raises ValueError, since the scheme adds nothing to scores."""
         raise ValueError(
             f"position: {type(self).__name__} is added to the input, not to the scores; apply it before the projections"
         )
@@ -95,7 +94,7 @@ def _same(before: _Sources, now: _Sources) -> bool:
 
 
 class OfCache(Scheme):
-    """A scheme as a cache computes with it: its tables are made once, and keys are turned already where it turns once."""
+    """A scheme inside a cache: it makes its tables once, and if it turns once, leaves the cache's turned keys alone."""
 
     def __init__(self, scheme: Scheme) -> None:
         super().__init__()
@@ -107,7 +106,7 @@ class OfCache(Scheme):
 
     @staticmethod
     def helps(scheme: Scheme) -> bool:
-        """Whether there is anything to keep."""
+        """Whether the scheme has tables or turned keys to keep."""
         return scheme.turns_once or _computes_tables(scheme)
 
     def default_scale(self, head_dim: int) -> float | None:
@@ -117,8 +116,8 @@ class OfCache(Scheme):
         return self.scheme.place(positions, steps)
 
     def tensors(self) -> dict[str, torch.Tensor | None]:
-        """Those of the scheme; what it computes of its parameters is kept while nothing is recorded and no parameter changes,
-        because a step of decoding would compute it for a single query."""
+        """The scheme's tensors. Tables computed from parameters are kept while no gradient is recorded and no parameter changes,
+        since each decoding step would compute them for a single query."""
         fresh = torch.is_grad_enabled() or torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active()
         sources = None if fresh or not _computes_tables(self.scheme) else self._sources()
         if sources is None:
@@ -128,11 +127,11 @@ class OfCache(Scheme):
         return self._kept[1]
 
     def forget(self) -> None:
-        """The tables."""
+        """Forgets the tables."""
         self._kept = None
 
     def _sources(self) -> _Sources | None:
-        """The tensors that tables are made of, with what shows their changes; None where changes leave no mark."""
+        """The tensors that tables are computed from, with their versions; None for inference tensors, which have no versions."""
         tensors = [*self.scheme.parameters(), *self.scheme.buffers()]
         if any(tensor.is_inference() for tensor in tensors):
             return None
@@ -151,12 +150,12 @@ class OfCache(Scheme):
 
 
 def kind_of(scheme: Scheme) -> str:
-    """What errors call it."""
+    """The scheme's name in errors."""
     return type(scheme.scheme if isinstance(scheme, OfCache) else scheme).__name__
 
 
 def check_needs_no_later_keys(scheme: Scheme, causal: str, window: Any) -> None:
-    """That a scheme for causal attention gets it. ValueError."""
+    """ValueError if a scheme for causal attention is used without causality or a window that hides later keys."""
     if scheme.needs_causal and causal == "none" and (window is None or window_sides(window)[1] != 0):
         raise ValueError(
             f"position: {kind_of(scheme)} needs causal=True, or a window without later keys: scores with later keys would grow "

@@ -1,4 +1,4 @@
-"""Schemes of the literature as functions of the score: to use, and to copy from."""
+"""Published schemes as functions of the score, also examples for your own."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ _MOST_TERMS = 4096  # as many operations as a program has at most
 
 
 def _check_terms(scheme: str, name: str, terms: int) -> None:
-    """Before one is traced for every term."""
+    """ValueError for too many terms, before tracing each."""
     if terms > _MOST_TERMS:
         raise ValueError(f"{scheme}: {name}: expected at most {_MOST_TERMS} terms, got {terms}")
 
 
 class Kerple(ProgramScheme):
-    """A trainable kernel of the distance in each head. Chi et al. 2022, "KERPLE", sections 4 and 5.
+    """Subtracts a trainable function of the distance in each head. Chi et al. 2022, "KERPLE", sections 4 and 5.
 
     kind "log": score - rate log(1 + scale |i - j|); "power": score - scale |i - j|^rate, rate up to 2. Numbers below
-    0.01 count as 0.01, as in the authors' code, and get the gradient that 0.01 has. Alibi is "power" with rate 1.
+    0.01 count as 0.01, as in the authors' code, and get the gradient of 0.01. Alibi is "power" with rate 1.
     """
 
     kind: Literal["log", "power"]
@@ -36,7 +36,7 @@ class Kerple(ProgramScheme):
     """[heads], uniform in 0..1 at first."""
 
     def __init__(self, heads: int, kind: Literal["log", "power"] = "log") -> None:
-        """heads: of the queries. ValueError for another kind than those two."""
+        """heads: query heads. ValueError for another kind."""
         super().__init__(heads)
         self._start(**parameters.kerple(heads, kind))
         self.kind = kind
@@ -44,7 +44,7 @@ class Kerple(ProgramScheme):
     def score(
         self, score: torch.Tensor, batch: torch.Tensor, head: torch.Tensor, query: torch.Tensor, key: torch.Tensor
     ) -> torch.Tensor:
-        """The kernel taken from the score."""
+        """The score minus the kernel."""
         rate, scale, distance = self.rate[head], self.scale[head], (query - key).abs()
         if self.kind == "log":
             return score - rate * torch.log1p(scale * distance)
@@ -52,7 +52,7 @@ class Kerple(ProgramScheme):
         return score - scale * torch.where(distance > 0, distance.clamp(min=1e-300) ** rate, 0.0)
 
     def limited(self, name: str, tensor: torch.Tensor) -> torch.Tensor:
-        """At least 0.01; the rate of a power at most 2."""
+        """The parameter, clamped to at least 0.01 and, for the rate of "power", to at most 2."""
         most = 2.0 if name == "rate" and self.kind == "power" else None
         return tensor + (tensor.clamp(_LEAST, most) - tensor).detach()
 
@@ -61,16 +61,16 @@ class Sandwich(ProgramScheme):
     """The inner product of two sinusoidal encodings as a bias. Chi et al. 2023, "Dissecting Transformer Length Extrapolation via
     the Lens of Receptive Field Analysis", section 5.
 
-    score + (sum over t = 1..head_dim/2 of cos((i - j) / 10000^(2t / head_dim)) - head_dim/2) / (8 h / heads), h = 1..heads: what is
-    subtracted makes it 0 at distance 0 and changes no weight. No parameters.
+    score + (sum over t = 1..head_dim/2 of cos((i - j) / 10000^(2t / head_dim)) - head_dim/2) / (8 h / heads), h = 1..heads.
+    Subtracting head_dim/2 makes the bias 0 at distance 0 and changes no weight. No parameters.
     """
 
     head_dim: int
     """Width of the encodings."""
 
     def __init__(self, heads: int, head_dim: int = 128) -> None:
-        """head_dim: width of the encodings, even; a hyperparameter, which need not be that of a head. ValueError for an odd one
-        or one below 2."""
+        """head_dim: width of the encodings, even; it need not be the width of a head. ValueError for an odd one or one below
+        2."""
         super().__init__(heads)
         if head_dim < 2 or head_dim % 2:
             raise ValueError(f"head_dim: expected an even number, got {head_dim}")
@@ -89,11 +89,11 @@ class Sandwich(ProgramScheme):
 
 
 class Fire(ProgramScheme):
-    """A small network of the distance, relative to how far the query stands. Li et al. 2024, "Functional Interpolation for
-    Relative Positions", section 3.
+    """Adds a small network's function of the distance, divided by the query's position. Li et al. 2024, "Functional
+    Interpolation for Relative Positions", section 3.
 
-    score + f(psi(|i - j|) / (psi(max(i, threshold)) + 1e-6)), psi(x) = log(1 + |c x|), f: 1 -> width -> ReLU -> heads. It
-    needs to know where the query stands: shifting both positions changes it.
+    score + f(psi(|i - j|) / (psi(max(i, |multiplier| * threshold)) + 1e-6)), psi(x) = log(1 + |c| x), f: 1 -> width -> ReLU ->
+    heads. Shifting both positions changes it: give the true positions.
     """
 
     width: int
@@ -114,9 +114,9 @@ class Fire(ProgramScheme):
     """[heads]"""
 
     def __init__(self, heads: int, width: int = 32, threshold: float = 512.0) -> None:
-        """heads: of the queries. width: units of the network, each of which costs three operations a pair. threshold: of the
-        query's position, below which the distance alone counts. The network starts as torch.nn.Linear does. ValueError for no
-        units, or a threshold that is not above 0 and finite."""
+        """heads: query heads. width: units of the network; each costs three operations a pair. threshold: query positions below
+        it count as it. The network starts as torch.nn.Linear does. ValueError for a width below 1, or a threshold that is not
+        above 0 and finite."""
         super().__init__(heads)
         if width < 1 or not (threshold > 0 and math.isfinite(threshold)):
             raise ValueError(f"Fire: expected width > 0 and a finite threshold > 0, got {width} and {threshold}")
@@ -153,7 +153,7 @@ class Temperature(ProgramScheme):
     """[heads], 0 at first."""
 
     def __init__(self, heads: int) -> None:
-        """heads: of the queries."""
+        """heads: query heads."""
         super().__init__(heads)
         self._start(log_scale=parameters.zeros(heads))
 
@@ -165,22 +165,22 @@ class Temperature(ProgramScheme):
 
 
 class SinusoidalBias(ProgramScheme):
-    """A trainable wave of the offset in each head and frequency: score + sum over t of cosine[h, t] cos(w_t (i - j)) +
+    """Adds trainable waves of the offset in each head: score + sum over t of cosine[h, t] cos(w_t (i - j)) +
     sine[h, t] sin(w_t (i - j)), w_t = 10000^(-t / frequencies).
 
-    The inner product of two of the book's positional encodings has this form, with all cosines equal and no sines: what a head
-    may learn from the encoding alone, without its content. Sines tell left from right.
+    The inner product of two of the book's positional encodings is such a sum, with equal cosines and no sines. Sines tell left
+    from right.
     """
 
     frequencies: int
-    """How many waves."""
+    """Number of waves."""
     cosine: torch.nn.Parameter
     """[heads, frequencies], 0 at first."""
     sine: torch.nn.Parameter
     """[heads, frequencies], 0 at first."""
 
     def __init__(self, heads: int, frequencies: int = 16) -> None:
-        """heads: of the queries. ValueError for no frequencies."""
+        """heads: query heads. ValueError for frequencies below 1."""
         super().__init__(heads)
         _check_terms("SinusoidalBias", "frequencies", frequencies)
         self._start(**parameters.sinusoidal_bias(heads, frequencies))

@@ -1,4 +1,4 @@
-"""Schemes that add to the scores: biases by offset and distance, content by offset."""
+"""Schemes that add biases by offset and distance, or products of content and offset, to the scores."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ def _slopes(heads: int) -> torch.Tensor:
 
 
 class Alibi(_tables.NeverNarrow, _tables.HasTables, Scheme):
-    """A fixed slope m per head (trainable on request). Press et al. 2022, "Train Short, Test Long", section 3.
+    """Adds a bias that falls linearly with the distance. Press et al. 2022, "Train Short, Test Long", section 3.
 
-    The bias is -m * |key position - query position|; symmetric=False gives m * (key position - query position), which is the
-    same under a causal mask and favours later keys without one.
+    The bias is -m * |key position - query position|, m a slope per head. symmetric=False gives m * (key position - query
+    position), the same under a causal mask; without one it favours later keys.
     """
 
     heads: int
-    """Of the queries."""
+    """Query heads."""
     slopes: torch.Tensor = _tables.attribute("slopes")
     """[heads] float32, 2^(-8h/heads) for h = 1..heads where heads is a power of two, else as the paper's authors interleave."""
 
     def __init__(self, heads: int, symmetric: bool = True, trainable: bool = False) -> None:
-        """heads: of the queries. trainable: the slopes are a parameter, else outside the state dict. ValueError for fewer
-        heads than one."""
+        """heads: query heads. trainable: the slopes are a parameter; else the state dict does not hold them. ValueError
+        for heads below 1."""
         super().__init__()
         self._keep("slopes", _slopes, heads)
         self.heads, self.symmetric = heads, symmetric
@@ -39,7 +39,7 @@ class Alibi(_tables.NeverNarrow, _tables.HasTables, Scheme):
 
     @torch.no_grad()
     def reset_parameters(self) -> None:
-        """Trainable slopes become those of the paper."""
+        """Sets trainable slopes to those of the paper."""
         if self._parameters.get("slopes") is not None:
             self.slopes.copy_(_slopes(self.heads))
 
@@ -49,14 +49,14 @@ class Alibi(_tables.NeverNarrow, _tables.HasTables, Scheme):
 
 
 class RelativeBias(Scheme):
-    """One trainable number per head and offset, clipped to max_distance, added to the scores; zeros at first."""
+    """Adds one trainable number per head and offset, clipped to max_distance, to the scores; zeros at first."""
 
     relative_bias: torch.nn.Parameter
     """[heads, 2 * max_distance + 1]; column max_distance + offset belongs to offset = key position - query position."""
 
     def __init__(self, heads: int, max_distance: int) -> None:
-        """heads: of the queries. Farther offsets than max_distance share the first and the last number. ValueError for heads
-        below 1 or a distance below 0, and for sizes too large for any memory."""
+        """heads: query heads. Offsets beyond max_distance share the first and the last number. ValueError for heads below 1
+        or a distance below 0, and for sizes too large for any memory."""
         super().__init__()
         self._start(**parameters.relative_bias(heads, max_distance))
 
@@ -66,18 +66,18 @@ class RelativeBias(Scheme):
 
 
 class Shaw(Scheme):
-    """Trainable vectors by clipped offset, added to the keys a query sees and, where asked for, to values and queries.
+    """Adds trainable vectors by clipped offset to keys and, on request, to values and queries.
 
     head_dim      width of a head
     max_distance  M: farther offsets share the first and the last row
-    values        whether the values that a query takes have vectors too. Shaw et al. 2018, section 3.2
-    queries       whether the queries that a key meets have vectors too: scores are then
-                  scale * (q.k + q.keys[r] + k.queries[r]). Huang et al. 2020, method 4, is this with one table for both
-                  (set scheme.queries = scheme.keys); He et al. 2021, "DeBERTa", calls the last term position-to-content
+    values        whether values have vectors too. Shaw et al. 2018, section 3.2
+    queries       whether queries have vectors too: scores are then scale * (q.k + q.keys[r] + k.queries[r]). Huang et al. 2020,
+                  method 4, has one table for both (set scheme.queries = scheme.keys); He et al. 2021, "DeBERTa", calls the last
+                  term position-to-content
     value_dim     width of the values, head_dim unless given
 
-    Parameters keys, values, queries: [2M + 1, width], shared by all heads, N(0, 1/sqrt(head_dim)) at first; None where not
-    asked for. Row r = M + offset belongs to offset = key position - query position.
+    Parameters keys, values, queries: [2M + 1, width], shared by all heads, N(0, 1/sqrt(head_dim)) at first; None if not
+    requested. Row r = M + offset belongs to offset = key position - query position.
     """
 
     keys: torch.nn.Parameter
@@ -90,34 +90,32 @@ class Shaw(Scheme):
     def __init__(
         self, head_dim: int, max_distance: int, values: bool = True, queries: bool = False, *, value_dim: int | None = None
     ) -> None:
-        """The parameters; the class says what the arguments mean. ValueError for head_dim below 1 or a distance or value_dim below
-        0, and for sizes too large for any memory."""
+        """ValueError for head_dim below 1 or a distance or value_dim below 0, and for sizes too large for any memory."""
         super().__init__()
         self._start(**parameters.shaw(head_dim, max_distance, values, queries, value_dim))
 
     def tensors(self) -> dict[str, torch.Tensor | None]:
-        """The parameters, None for what was not asked for."""
+        """The parameters, None for those not requested."""
         return {"content_keys": self.keys, "content_values": self.values, "content_queries": self.queries}
 
 
 class Cope(Scheme):
-    """Contextual positions: how far back a key is for a query is the number of keys from it on that the query looks for.
+    """Contextual positions: a query counts, from each key on, only the keys that it gates in, such as the ends of sentences.
 
-    Each score opens a gate, its sigmoid; the position of a key is the sum of the gates from it to the last key that the query
-    sees, at most max_position - 1; and the query meets the table's row of that position, between two rows by their share:
-    scores are s + q.table[p]. Positions of tokens do not count, what stands between does. For causal attention; without it
-    a query counts to the end of the sequence. Golovneva et al. 2024, "Contextual Position Encoding", section 4.
+    A key's gate is sigmoid(s) of its score s. A key's position p is the sum of the gates from it to the last key that the query
+    sees, at most max_position - 1. Scores are s + q.table[p], between two rows by linear interpolation. Positions of tokens have
+    no influence. For causal attention; without it a query counts to the end of the sequence. Golovneva et al. 2024, "Contextual
+    Position Encoding", section 4.
 
     head_dim      width of a head
-    max_position  the number of positions, from 0; farther ones are the last
+    max_position  the number of positions, from 0; farther ones count as the last
     """
 
     table: torch.nn.Parameter
     """[max_position, head_dim], shared by all heads; zeros at first"""
 
     def __init__(self, head_dim: int, max_position: int = 64) -> None:
-        """The parameter; the class says what the arguments mean. ValueError for sizes below 1, more positions than 2^18 and a
-        width that no memory holds."""
+        """ValueError for sizes below 1, more positions than 2^18 and a width that no memory holds."""
         super().__init__()
         self._start(**parameters.cope(head_dim, max_position))
 
@@ -132,10 +130,10 @@ def _buckets(max_distance: int, buckets: int, bidirectional: bool) -> torch.Tens
 
 
 class T5Bias(_tables.HasTables, Scheme):
-    """One trainable number per bucket of offsets and head: weight [buckets, heads], zeros at first.
+    """Adds one trainable number per bucket of offsets and head: weight [buckets, heads], zeros at first.
 
-    Near offsets have a bucket each, farther ones share buckets that grow geometrically up to max_distance, beyond which all
-    are alike. bidirectional=False puts the keys after a query into bucket 0: for causal attention. `weight` has the layout of
+    Each near offset has a bucket. Farther ones share buckets whose ranges grow geometrically up to max_distance; all beyond share
+    the last. bidirectional=False, for causal attention, puts the keys after a query into bucket 0. `weight` has the layout of
     T5's relative_attention_bias.weight. T5 does not scale its scores: use heed.attention(..., scale=1.0) with its weights.
     Raffel et al. 2020, "Exploring the Limits of Transfer Learning", section 2.1.
     """
@@ -146,7 +144,7 @@ class T5Bias(_tables.HasTables, Scheme):
     """[2 * max_distance + 1] int64: the bucket of offset -max_distance, ..., max_distance."""
 
     def __init__(self, heads: int, buckets: int = 32, max_distance: int = 128, bidirectional: bool = True) -> None:
-        """heads: of the queries. ValueError for heads below 1, for buckets that are odd or too few, and for sizes too large for any
+        """heads: query heads. ValueError for heads below 1, for buckets that are odd or too few, and for sizes too large for any
         memory."""
         super().__init__()
         of_buckets = parameters.t5_bias(heads, buckets, max_distance)

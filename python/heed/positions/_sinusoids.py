@@ -25,15 +25,15 @@ def sinusoidal(
     *,
     dtype: torch.dtype = torch.float32,
 ) -> torch.Tensor:
-    """The sinusoidal encoding of any positions, [...] -> [..., width]: whole ones, and real ones such as times.
+    """The sinusoidal encoding of positions [...], such as steps or times, -> [..., width].
 
-    positions   integers or float64, in steps or whatever unit the time has; they need not be in order, nor start at 0
+    positions   integers or float64, in any unit, in any order, from any number on
     width       columns, at least 1
     layout      "interleaved": sin, cos, sin, cos, ... (Vaswani et al. 2017, section 3.5; d2l). "halves": all sines first
                 (tensor2tensor, fairseq, Transformer-XL)
     base, spacing
-                "geometric": pair t turns by base^(-2t/width) a unit of position; an odd width has one sine more than cosines.
-                "inclusive": by base^(-t/(width/2 - 1)), so that the last pair has exactly the period 2 pi base; an odd width ends
+                "geometric": pair t turns by base^(-2t/width) a unit of position; an odd width has one more sine than cosines.
+                "inclusive": by base^(-t/(width/2 - 1)), so the last pair has exactly the period 2 pi base; an odd width ends
                 with a column of zeros, and a single pair turns by 1 (tensor2tensor's get_timing_signal_1d, fairseq)
     dtype       of the result; angles, sines and cosines are float64 in any case
 

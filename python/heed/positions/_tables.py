@@ -1,4 +1,4 @@
-"""Tables that follow from how a module was made: neither parameters nor buffers, so that nothing moves, casts or empties them."""
+"""Tables that follow from a module's arguments: neither parameters nor buffers, so that nothing moves, casts or empties them."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ _Method = TypeVar("_Method", bound=Callable[..., Any])
 
 
 class Table:
-    """What make(*arguments) returns: a tensor on the CPU, whatever modes, devices and transforms stand around the constructor.
+    """The tensor of make(*arguments), on the CPU under any mode, default device or transform.
 
-    A module keeps it as a plain attribute. Copies share it, pickles name `make`, and it is made anew where they are read.
+    A module keeps it as a plain attribute. Copies share it. Pickles name `make` and its arguments, and unpickling makes it anew.
     """
 
     __slots__ = ("_arguments", "_make", "_tensor")
 
     def __init__(self, make: Callable[..., torch.Tensor], *arguments: Any) -> None:
-        """make: a function that its module's name leads to, of arguments that can be pickled. Raises what it raises."""
+        """make: a function at a module's top level, with picklable arguments. Raises what it raises."""
         self._make, self._arguments = make, arguments
         if torch.compiler.is_compiling():  # what is made inside of a graph belongs to it
             self._tensor = make(*arguments)
@@ -34,7 +34,7 @@ class Table:
             self._tensor = make(*arguments)
 
     def on(self, device: torch.device) -> torch.Tensor:
-        """The tensor on a device; not to be written to."""
+        """The tensor on a device. Do not write to it."""
         table = self._tensor
         if not torch.compiler.is_compiling() and torch._C._len_torch_dispatch_stack():
             fake = torch._guards.detect_fake_mode()
@@ -50,7 +50,7 @@ class Table:
 
 
 class HasTables(Starting):
-    """A module with tables that are attributes. `_place`, without numbers, tells where the module is, and in which type."""
+    """A module with tables as attributes. `_place`, an empty tensor, has the module's device and type."""
 
     _place: torch.Tensor
 
@@ -59,13 +59,13 @@ class HasTables(Starting):
         self.register_buffer("_place", torch.empty(0, dtype=torch.float32), persistent=False)
 
     def _keep(self, name: str, make: Callable[..., torch.Tensor], *arguments: Any) -> None:
-        """A table for the class's attribute(name)."""
+        """Makes the table of the class's attribute(name)."""
         self.__dict__[_kept_as(name)] = Table(make, *arguments)
         self.register_buffer(name, None, persistent=False)  # by which torch.nn.Module knows what is assigned to it
 
     def _table(self, name: str, device: torch.device | None = None) -> torch.Tensor:
-        """What the attribute is a copy of, in the type that it was made in; on a device, or where the module is. On the CPU for a
-        module on meta, which nothing but its weights may ever leave."""
+        """The table, in the type that `make` gave it, on `device` or the module's device; on the CPU for a module on meta, since
+        only weights may ever leave meta."""
         given = self._given(name)
         if given is not None:
             return given
@@ -74,11 +74,11 @@ class HasTables(Starting):
         return table.on(own if device is None else device)
 
     def tables(self) -> dict[str, torch.Tensor]:
-        """What the attributes are copies of, by name; not to be written to."""
+        """The tables by name. Do not write to them."""
         return {name: self._table(name) for name in self._buffers if _kept_as(name) in self.__dict__}
 
     def _given(self, name: str) -> torch.Tensor | None:
-        """What was assigned to the attribute."""
+        """The tensor assigned to the attribute."""
         parameter = self._parameters.get(name)
         return self._buffers.get(name) if parameter is None else parameter
 
@@ -88,11 +88,11 @@ def _kept_as(name: str) -> str:
 
 
 def attribute(name: str) -> Any:
-    """A table as an attribute: a copy, where the module is and as wide as it is, but never narrower than it was made. What is
-    assigned to it replaces it: a buffer outside of the state dict, or a parameter."""
+    """A table as an attribute: a copy on the module's device, in the wider of the module's type and the table's. Assignment
+    replaces the table by a non-persistent buffer or a parameter."""
 
     def get(module: HasTables) -> torch.Tensor:
-        """What the class says behind the attribute."""
+        """The attribute's value."""
         given = module._given(name)
         if given is not None:
             return given
@@ -105,7 +105,7 @@ def attribute(name: str) -> Any:
 
 
 class NeverNarrow(torch.nn.Module):
-    """A module whose own parameters and buffers keep float32 where a module goes to 16 bits, which would round them."""
+    """A module whose own parameters and buffers stay float32 when a conversion to 16 bits would round them."""
 
     def _apply(self, fn: Callable[[torch.Tensor], torch.Tensor], recurse: bool = True) -> Any:
         def at_least_float32(tensor: torch.Tensor) -> torch.Tensor:
@@ -117,7 +117,7 @@ class NeverNarrow(torch.nn.Module):
 
 
 def without_autocast(method: _Method) -> _Method:
-    """A decorator of what computes tables of parameters: as exactly under torch.autocast as outside of it."""
+    """Decorates a method that computes tables from parameters, so that torch.autocast does not round them."""
 
     @functools.wraps(method)
     def computed(self: torch.nn.Module, *arguments: Any) -> Any:

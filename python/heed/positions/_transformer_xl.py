@@ -11,17 +11,17 @@ from ._sinusoids import sinusoidal
 
 
 def _sinusoids(max_distance: int, width: int) -> torch.Tensor:
-    """Row max_distance + offset is of the distance -offset."""
+    """Encodings [2 * max_distance + 1, width]; row max_distance + offset is that of the distance -offset."""
     return sinusoidal(torch.arange(max_distance, -max_distance - 1, -1), width, "halves", dtype=torch.float64)
 
 
 class TransformerXL(Scheme):
-    """Queries meet projected sinusoids of their distance to a key, with a bias of their own for content and position.
+    """Adds products of queries with projected sinusoids of the distance, and biases for content and position.
 
-    score = scale * ((q + u).k + (q + v).r[i - j]), r[d] = W sinusoids(d), distances d = query position - key position beyond
-    max_distance taken for it, as the authors' clamp_len does. u is content_bias, v position_bias, W projection. Nothing of the
-    size of queries times keys is made. Dai et al. 2019, "Transformer-XL", section 3.3; XLNet's attention without segments is the
-    same. The authors' models share u and v among their layers: give all layers one scheme, or tie the parameters.
+    score = scale * ((q + u).k + (q + v).r[i - j]), r[d] = W sinusoids(d). Distances d = query position - key position are
+    clipped to max_distance, as by the authors' clamp_len. u is content_bias, v position_bias, W projection. The scheme makes no
+    matrix of queries times keys. Dai et al. 2019, "Transformer-XL", section 3.3; XLNet's attention without segments is the same.
+    The authors' models share u and v among layers: give all layers one scheme, or tie the parameters.
     """
 
     _computes_tables = True
@@ -31,7 +31,7 @@ class TransformerXL(Scheme):
     turns_once: bool = True
     """Always: keys stay as they are."""
     heads: int
-    """Of the queries."""
+    """Query heads."""
     head_dim: int
     """Width of a head."""
     max_distance: int
@@ -44,8 +44,8 @@ class TransformerXL(Scheme):
     """v, [heads, head_dim], N(0, 0.02) at first."""
 
     def __init__(self, heads: int, head_dim: int, max_distance: int = 512, *, width: int | None = None) -> None:
-        """The parameters; width is that of the sinusoids, heads * head_dim unless given (the authors' d_model). ValueError for
-        heads, head_dim or width below 1 or a distance below 0, and for sizes too large for any memory."""
+        """width: of the sinusoids, heads * head_dim unless given (the authors' d_model). ValueError for heads, head_dim or width
+        below 1 or a distance below 0, and for sizes too large for any memory."""
         super().__init__()
         self._start(**parameters.transformer_xl(heads, head_dim, max_distance, width))
         self.heads, self.head_dim, self.max_distance = heads, head_dim, max_distance
@@ -61,7 +61,7 @@ class TransformerXL(Scheme):
         return {"transformer_xl_positions": by_head, "transformer_xl_bias": bias}
 
     def rotate_query(self, query: torch.Tensor, positions: int | torch.Tensor = 0) -> torch.Tensor:
-        """query [B, heads, N, head_dim] + u, wherever it stands. ValueError for another shape."""
+        """query [B, heads, N, head_dim] + u, at any position. ValueError for another shape."""
         if query.dim() != 4 or query.shape[1] != self.heads or query.shape[3] != self.head_dim:
             raise ValueError(
                 f"position: TransformerXL has {self.heads} heads of {self.head_dim}, query has shape {list(query.shape)}"

@@ -20,14 +20,14 @@ def _sides(name: str, window: object) -> tuple[int, int]:
 
 
 class _WindowBias(Scheme):
-    """A number per head and offset (dy, dx) of two places in a window, added to the scores.
+    """Adds a number per head and offset (dy, dx) within a window to the scores.
 
-    A token at (y, x) is put at y * (2 * width - 1) + x, where the difference of two places tells dy and dx: the table of a
-    relative bias then holds every offset once.
+    A token at (y, x) gets the place y * (2 * width - 1) + x. The difference of two places determines dy and dx, so a table of
+    relative bias holds every offset once.
     """
 
     heads: int
-    """Of the queries."""
+    """Query heads."""
     window: tuple[int, int]
     """Height and width of the window, in tokens."""
 
@@ -48,8 +48,8 @@ class _WindowBias(Scheme):
         return (2 * height - 1) * (2 * width - 1)
 
     def table(self) -> torch.Tensor:
-        """[(2 height - 1)(2 width - 1), heads]: row (dy + height - 1)(2 width - 1) + dx + width - 1 belongs to the offset dy, dx
-        from key to query."""
+        """The bias [(2 height - 1)(2 width - 1), heads]: row (dy + height - 1)(2 width - 1) + dx + width - 1 belongs to the
+        offset dy, dx from key to query."""
         raise NotImplementedError
 
     def tensors(self) -> dict[str, torch.Tensor | None]:
@@ -57,8 +57,8 @@ class _WindowBias(Scheme):
         return {"relative_bias": self.table().t().flip(1)}
 
     def place(self, positions: torch.Tensor | None, steps: int) -> torch.Tensor:
-        """Where tokens at positions [B, N, 2], integers (y, x) within the window, are put, [B, N]; of None the window's first
-        tokens, row by row, [steps]. ValueError for positions that are not whole or outside, and for more steps than places."""
+        """The places [B, N] of positions [B, N, 2], integers (y, x) within the window; for None [steps] of the window's first
+        tokens, row by row. ValueError for positions that are not whole or outside, and for more steps than the window has."""
         (height, width), name = self.window, type(self).__name__
         if positions is None:
             if steps > height * width:
@@ -80,17 +80,17 @@ class _WindowBias(Scheme):
 
 
 class SwinBias(_WindowBias):
-    """A trainable number per head and offset within a window. Liu et al. 2021, "Swin Transformer", section 3.2.
+    """Adds a trainable number per head and offset within a window. Liu et al. 2021, "Swin Transformer", section 3.2.
 
     Without positions token n stands at (n // width, n % width) of the window; query_positions and key_positions are
-    [B, N, 2], integers (y, x) within it. The mask of shifted windows is a mask of the call.
+    [B, N, 2], integers (y, x) within it. Give the mask of shifted windows to the call as `mask`.
     """
 
     weight: torch.nn.Parameter
     """[(2 height - 1)(2 width - 1), heads], truncated N(0, 0.02) at first: Swin's relative_position_bias_table."""
 
     def __init__(self, heads: int, window: Window) -> None:
-        """heads: of the queries. window: its side in tokens, or (height, width). ValueError for either below 1."""
+        """heads: query heads. window: its side in tokens, or (height, width). ValueError for either below 1."""
         super().__init__(heads, window)
         self._start(weight=Start((self._differences, heads), "truncated", 0.0, 0.02))
 
@@ -100,11 +100,11 @@ class SwinBias(_WindowBias):
 
 
 class SwinV2Bias(_WindowBias):
-    """A small network of the offset within a window. Liu et al. 2022, "Swin Transformer V2", section 3.3.
+    """Adds a small network's function of the offset within a window. Liu et al. 2022, "Swin Transformer V2", section 3.3.
 
-    score + 16 sigmoid(f(log-spaced dy, dx)), f: 2 -> hidden -> ReLU -> heads. Offsets are divided by those of the farthest
-    places, of the window or of the one that the weights were trained with, so one network serves windows of any size. Positions
-    are those of SwinBias. The paper's attention divides by norms besides: MultiHeadAttention(query_key_norm="l2").
+    score + 16 sigmoid(f(log-spaced dy, dx)), f: 2 -> hidden -> ReLU -> heads. Offsets are divided by the largest of the window,
+    or of pretrained_window, so one network serves windows of any size. Positions are those of SwinBias. The paper's attention
+    also divides by norms: MultiHeadAttention(query_key_norm="l2").
     """
 
     _computes_tables = True
@@ -117,12 +117,12 @@ class SwinV2Bias(_WindowBias):
     """[heads, hidden]"""
 
     def __init__(self, heads: int, window: Window, *, hidden: int = 512, pretrained_window: Window | None = None) -> None:
-        """The network, as torch.nn.Linear initialises it.
+        """Makes the network as torch.nn.Linear initialises it.
 
         heads              of the queries
         window             its side in tokens, or (height, width)
         hidden             units of the network
-        pretrained_window  that of the training, where the weights are used for another
+        pretrained_window  window of the training, for weights trained with another
 
         ValueError for sizes below 1.
         """
@@ -142,7 +142,7 @@ class SwinV2Bias(_WindowBias):
 
     @_tables.without_autocast  # numbers up to 16 would keep 8 bits
     def table(self) -> torch.Tensor:
-        """What the network says of every offset."""
+        """The network's output for every offset."""
         wide = torch.promote_types(self.first_weight.dtype, torch.float32)
         hidden = torch.relu(self._offsets.on(self.first_weight.device).to(wide) @ self.first_weight.to(wide).t() + self.first_bias.to(wide))
         return 16 * torch.sigmoid(hidden @ self.second_weight.to(wide).t())
@@ -153,6 +153,6 @@ def _offsets(window: tuple[int, int], trained: tuple[int, int]) -> torch.Tensor:
 
 
 def _log_spaced(side: int, trained: int) -> torch.Tensor:
-    """Offsets -(side - 1) .. side - 1 over that of the farthest place, as sign(x) log2(1 + 8 |x|) / 3."""
+    """x = offsets -(side - 1) .. side - 1 divided by trained - 1, as sign(x) log2(1 + 8 |x|) / 3."""
     offsets = torch.arange(1 - side, side, dtype=torch.float64) * (8 / max(trained - 1, 1))
     return offsets.sign() * torch.log2(offsets.abs() + 1) / 3

@@ -18,23 +18,23 @@ def _column_decay(head_dim: int, scale_base: float, layout: str) -> torch.Tensor
 
 
 class XPos(_tables.HasTables, Rotary):
-    """Turns queries and keys as Rotary does, and lets what a pair of columns adds to a score fall with the distance.
+    """Turns queries and keys as Rotary does, and multiplies each pair's product by a factor that falls with the distance.
 
     score = scale * sum over columns c of q_c k_c exp(-column_decay[c] (p_i - p_j)), q and k turned. Pair t of D/2 decays by
-    -log(z_t) / scale_base a step, z_t = (2t + 0.4 D) / (1.4 D): fast pairs fall most. Factors are those of differences of
-    positions, computed in each tile: nothing overflows, however far a text goes, and cached keys fit whatever comes later. The
-    authors' code divides the exponent between queries and keys, at the middle of the text. Sun et al. 2023, "A
-    Length-Extrapolatable Transformer", section 3.2.
+    -log(z_t) / scale_base a step, z_t = (2t + 0.4 D) / (1.4 D): fast pairs fall most. The kernel computes factors of differences
+    of positions in each tile, so nothing overflows in long texts, and cached keys fit any later token. The authors' code divides
+    the exponent between queries and keys, at the middle of the text. Sun et al. 2023, "A Length-Extrapolatable Transformer",
+    section 3.2.
 
-    Scores with later keys would grow without bound: it is for causal attention, or a window without later keys.
+    Scores with later keys would grow without bound: use causal attention, or a window without later keys.
     """
 
     needs_causal: bool = True
     """Always."""
     scale_base: float
-    """The distance, in steps, over which pair t falls to z_t of what it was."""
+    """The distance, in steps, over which the factor of pair t falls to z_t."""
     column_decay: torch.Tensor = _tables.attribute("column_decay")
-    """[head_dim] float64, in the type of the scores when it is used; outside the state dict."""
+    """[head_dim] float64, cast to the type of the scores in calls; the state dict does not hold it."""
 
     def __init__(
         self,

@@ -1,9 +1,9 @@
-"""Checks for what users write: positional schemes, score and mask programs, modules around heed's attention.
+"""Checks your positional schemes, score and mask programs, and modules around heed's attention.
 
     heed.testing.check_scheme("rotary")           a name, a scheme, a function that makes one, a program or a module
-    heed.testing.SchemeReport                     what it returns: a table, and what each check found
+    heed.testing.SchemeReport                     its result: a table with the finding of each check
 
-It raises AssertionError with the whole report where a check fails, so one line is a test.
+check_scheme raises AssertionError with the whole report where a check fails, so one line is a test.
 """
 
 from ._check_scheme import check_scheme

@@ -76,30 +76,30 @@ def check_scheme(
     seed: int = 0,
     raises: bool = True,
 ) -> SchemeReport:
-    """Tries a scheme, a program or a module in every way that heed calls it, with small random operands, in about a second.
+    """Checks a scheme, a program or a module in every way that heed calls it, with small random operands, in about a second.
 
-    scheme     a name ("rotary", as layers take it), a scheme of heed.positions, what heed.score or heed.mask returns, a
-               module, or a function without arguments that makes one of these. A module's forward takes `inputs`;
-               heed.nn.MultiHeadAttention and modules with a `width` have [batch, steps, width], others query, key and value
-               by head. Give a function rather than what it makes, and the check of the state dict loads it into another one
+    scheme     a name ("rotary", as layers take it), a scheme of heed.positions, a program of heed.score or heed.mask, a module,
+               or a function without arguments that makes one of these. A module's forward takes `inputs`, by default
+               [batch, steps, width] for heed.nn.MultiHeadAttention and modules with a `width`, and query, key and value by head
+               for others. With a function, the check of the state dict loads it into a second module
     heads, head_dim, kv_heads
-               sizes of the operands [2, heads, steps, head_dim]; those that the scheme says, 4 and 8 unless given, keys and values
-               with half as many heads as queries where these are even
-    steps      how many tokens
-    causal     whether calls are causal; without it those are tried that see both sides
-    relative   whether moving all tokens alike has to change nothing; else the report says what it changes
-    positions  [steps, axes]: where the tokens of a scheme with axes stand, unless given the cells of a square (a cube ..)
-    inputs     examples [batch, ..] of what the module is called with: float64 and integers are given as they are, others drawn
-    options    further ones for every call of heed.attention, such as scale, softcap and window
-    compile    whether torch.compile is tried, which takes seconds: True by inductor, or the name of a backend, "aot_eager";
-               it resets what torch.compile keeps
-    leave_out  names of checks that are not run
-    seed       of the operands and of parameters that are drawn
+               sizes of the operands [2, heads, steps, head_dim]; by default those of the scheme's attributes, or 4 and 8, with half
+               as many heads of keys and values as of queries where these are even
+    steps      number of tokens
+    causal     whether calls are causal; otherwise queries see both sides
+    relative   whether moving all tokens must change nothing; otherwise the report says what it changes
+    positions  [steps, axes]: positions for a scheme with axes; by default the cells of a square, a cube, ..
+    inputs     example inputs [batch, ..] of the module: it gets float64 and integers unchanged, and random numbers for others
+    options    further options for every call of heed.attention, such as scale, softcap and window
+    compile    also check torch.compile, which takes seconds: True for inductor, or the name of a backend, "aot_eager"; this
+               resets torch.compile's caches
+    leave_out  names of checks to skip
+    seed       of random operands and parameters
     raises     whether a failure raises AssertionError, with the report
 
-    What is given is copied, to float64 and eval(); parameters that are zero all over are drawn. A call that heed or the scheme
-    refuses (ValueError or NotImplementedError with "name: ..") is told as refused where it may be: caches, lengths, positions and the meta
-    device; all else that is raised is a failure. Returns a SchemeReport. ValueError for names of no check, TypeError for what is none of the above.
+    It checks a copy in float64 and eval(), with random numbers in parameters that are all zero. In the checks of caches, lengths,
+    positions and the meta device, ValueError or NotImplementedError with "name: .." counts as refused; any other error is a
+    failure. Returns a SchemeReport. ValueError for unknown names of checks, TypeError for a scheme of another kind.
     """
     unknown = set(leave_out) - {check.name for check in _CHECKS}
     for name, size in {"heads": heads, "head_dim": head_dim, "kv_heads": kv_heads, "steps": steps - 1}.items():
@@ -156,7 +156,7 @@ def _outcome(check: _Check, subject: Subject, settings: Settings, errors: list[B
 def _subject(
     given: Checked, asked: dict[str, int | None], causal: bool, positions: Any, inputs: Any, options: dict[str, Any], seed: int
 ) -> tuple[Subject, str]:
-    """What is checked, with its name and sizes."""
+    """The subject of the checks, with its name and sizes."""
     make = _maker(given, asked, causal)
     made = _made(make, seed)
     remake = None if made is given else lambda seed: _made(make, seed)
@@ -181,7 +181,7 @@ def _subject(
 
 
 class _NotCopied(Exception):
-    """What copy.deepcopy raised, in short."""
+    """The short form of an error of copy.deepcopy."""
 
 
 def _copied(module: torch.nn.Module) -> torch.nn.Module:
@@ -192,7 +192,7 @@ def _copied(module: torch.nn.Module) -> torch.nn.Module:
 
 
 def _maker(given: Any, asked: dict[str, int | None], causal: bool) -> Any:
-    """A function that makes it, or the thing itself."""
+    """A function that makes the scheme, or the scheme itself."""
     if isinstance(given, str):
         heads, head_dim = asked["heads"] or 4, asked["head_dim"] or 8
         maker = scheme_maker(given, heads=heads, width=heads * head_dim, causal=causal)
@@ -220,7 +220,7 @@ def _made(make: Any, seed: int) -> Any:
 
 
 def _sizes(module: torch.nn.Module, asked: dict[str, int | None]) -> dict[str, int]:
-    """Those that are asked for, else those that the scheme says by its attributes or its tensors."""
+    """The requested sizes, else those of the scheme's attributes or tensors."""
     said: dict[str, Any] = {"heads": getattr(module, "heads", None), "head_dim": getattr(module, "head_dim", None)}
     if isinstance(module, ProgramScheme):
         said["head_dim"] = None  # that of a table, where there is one

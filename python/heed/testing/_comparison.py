@@ -1,4 +1,4 @@
-"""Numbers that are drawn, and differences with the place where they are largest."""
+"""Random numbers, and the largest differences with their indices."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ import torch
 
 
 class Fault(Exception):
-    """What a check found, in a sentence."""
+    """A failed check; the message says what differs."""
 
 
 class LeftOut(Exception):
-    """Why a check has nothing to try."""
+    """A check that does not apply; the message says why."""
 
 
 def drawn(seed: int, *shape: int) -> torch.Tensor:
-    """N(0, 1) in float64, the same for the same seed and shape whatever stands around the call."""
+    """N(0, 1) in float64, the same for the same seed and shape under any default type or device."""
     generator = torch.Generator(device="cpu").manual_seed(seed)
     return torch.randn(shape, generator=generator, dtype=torch.float64, device="cpu")
 
 
 def place_of(number: int, shape: Sequence[int]) -> list[int]:
-    """Its indices in a tensor that is read row by row."""
+    """The indices of element `number`, in row-major order."""
     place: list[int] = []
     for extent in reversed(shape):
         number, index = divmod(number, extent)
@@ -31,7 +31,7 @@ def place_of(number: int, shape: Sequence[int]) -> list[int]:
 
 
 def _largest(found: torch.Tensor, expected: torch.Tensor) -> tuple[float, list[int]]:
-    """The largest difference, infinite where one of the two alone is NaN, and its place."""
+    """The largest difference, infinite where only one is NaN, and its indices."""
     same = (found == expected) | (found.isnan() & expected.isnan())
     difference = (found - expected).abs().masked_fill(same, 0.0).nan_to_num(nan=torch.inf, posinf=torch.inf)
     if difference.numel() == 0:
@@ -46,7 +46,7 @@ def difference(found: torch.Tensor, expected: torch.Tensor) -> float:
 
 
 def check_close(what: str, found: torch.Tensor, expected: torch.Tensor, tolerance: float | None = None) -> None:
-    """Fault where they differ by more; a billionth of the largest number, and of 1, unless given."""
+    """Fault where they differ by more than the tolerance, by default 1e-9 * max(1, largest number)."""
     if found.shape != expected.shape:
         raise Fault(f"{what} has shape {list(found.shape)}, expected {list(expected.shape)}")
     found, expected = found.detach().double(), expected.detach().double()
@@ -62,7 +62,7 @@ def check_close(what: str, found: torch.Tensor, expected: torch.Tensor, toleranc
 
 
 def check_same_bits(what: str, found: torch.Tensor, expected: torch.Tensor) -> None:
-    """Fault where a number differs at all."""
+    """Fault where any number differs."""
     if found.dtype != expected.dtype:
         raise Fault(f"{what} is {found.dtype}, expected {expected.dtype}")
     check_close(what, found, expected, tolerance=0.0)

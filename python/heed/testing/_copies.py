@@ -19,7 +19,7 @@ def _change(tensors: Sequence[torch.Tensor], seed: int) -> None:
 
 
 def copies(subject: Subject, settings: Settings) -> None:
-    """Fault where a copy computes something else, or shares numbers with what it was copied from."""
+    """Fault where a copy computes something else, or shares memory with the original."""
     if isinstance(subject.module, Captured):
         raise LeftOut("a program's tensors are the caller's")
     operands = subject.operands()
@@ -34,7 +34,7 @@ def copies(subject: Subject, settings: Settings) -> None:
 
 
 def _outside(module: torch.nn.Module) -> list[str]:
-    """Attributes that require a gradient and are in no state dict."""
+    """Attributes that require a gradient and are not in the state dict."""
     found, own = [], {id(parameter) for parameter in module.parameters()}
     for prefix, part in module.named_modules():
         for name, value in vars(part).items():
@@ -47,7 +47,7 @@ def _outside(module: torch.nn.Module) -> list[str]:
 
 
 def state(subject: Subject, settings: Settings) -> None:
-    """Fault where another module with the state dict of this one computes something else."""
+    """Fault where another module with the same state dict computes something else."""
     if isinstance(subject.module, Captured):
         raise LeftOut("a program's tensors are the caller's")
     if outside := _outside(subject.module):
@@ -66,7 +66,7 @@ def state(subject: Subject, settings: Settings) -> None:
 
 
 def threads(subject: Subject, settings: Settings) -> None:
-    """Fault where a second call, or one with other threads, has other bits."""
+    """Fault where a second call, or one with another number of threads, has other bits."""
     operands = subject.operands(5)
     before = torch.get_num_threads()
     expected = subject.results(operands)

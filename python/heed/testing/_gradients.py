@@ -1,4 +1,4 @@
-"""Gradients beside finite differences."""
+"""Compares gradients with finite differences."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _sizes(subject: AttentionCall) -> tuple[int, int]:
 
 
 def gradients(subject: Subject, settings: object) -> None:
-    """Fault where a gradient is not the slope."""
+    """Fault where a gradient differs from the slope."""
     if not isinstance(subject, AttentionCall):
         operands = _leaves(subject, subject.operands())
         _compare(subject, operands, lambda: subject.objective(operands), "", _NUMBERS)
@@ -89,7 +89,7 @@ def _compare(
 
 @torch.no_grad()
 def _check(name: str, tensor: torch.Tensor, gradient: torch.Tensor, objective: Callable[[], torch.Tensor], count: int) -> None:
-    """Of `count` numbers each, and of all of them in one direction."""
+    """Checks `count` single numbers, and all numbers in one direction."""
     tolerance = 1e-6 * (1.0 + (float(gradient.abs().max()) if gradient.numel() else 0.0))
     order = torch.randperm(tensor.numel(), generator=torch.Generator(device="cpu").manual_seed(1), device="cpu")
     worst: tuple[float, str] = (tolerance, "")
@@ -106,7 +106,7 @@ def _check(name: str, tensor: torch.Tensor, gradient: torch.Tensor, objective: C
 def _slope(
     name: str, tensor: torch.Tensor, gradient: torch.Tensor, direction: torch.Tensor, objective: Callable[[], torch.Tensor]
 ) -> tuple[float, str]:
-    """How far the gradient is from the slope, with both in a sentence."""
+    """The distance of the gradient from the slope, and a sentence with both."""
     told, kept = float((gradient * direction).sum()), tensor.clone()
     best = (torch.inf, "")
     for step in _STEPS:

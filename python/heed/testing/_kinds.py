@@ -15,7 +15,7 @@ _FAR = {"query_positions": 2049, "key_positions": 2049}  # neither bfloat16 nor 
 
 
 def types(subject: Subject, settings: object) -> None:
-    """Fault where a type is lost, or rounding does not explain what differs from float64."""
+    """Fault where the output has another type, or differs from float64 by more than rounding."""
     operands, output = subject.operands(), _far(subject)
     for dtype in (torch.float32, torch.bfloat16, torch.float16):
         given = subject.cast(operands, dtype)
@@ -30,7 +30,7 @@ def types(subject: Subject, settings: object) -> None:
 
 
 def _widened(subject: _Subject, narrow: Subject) -> _Subject:
-    """In float64, with the numbers of a narrow copy's state dict: what else a cast rounds is a fault."""
+    """A float64 copy with the numbers of a narrow copy's state dict, so that rounding outside of the state dict is a fault."""
     wide = subject.copied()
     wide.module.load_state_dict(narrow.module.state_dict())
     return wide
@@ -48,14 +48,14 @@ def _under_autocast(subject: Subject, operands: Operands, output: Any) -> None:
 
 
 def _far(subject: Subject) -> Any:
-    """(subject, operands) -> the output, at positions that narrow types do not have where it takes them."""
+    """(subject, operands) -> the output, at positions that narrow types cannot hold if the subject takes positions."""
     if isinstance(subject, AttentionCall) and subject.places is None:
         return lambda of, given: of.output(given, **_FAR)
     return lambda of, given: of.output(given)
 
 
 def strides(subject: Subject, settings: object) -> None:
-    """Fault where it matters how operands lie in memory."""
+    """Fault where the strides of operands change the output."""
     operands = subject.operands()
     ways: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
         "steps inside of heads": lambda x: x.transpose(1, 2).contiguous().transpose(1, 2),
@@ -68,7 +68,7 @@ def strides(subject: Subject, settings: object) -> None:
 
 
 def meta(subject: Subject, settings: object) -> None:
-    """Fault where tensors without memory do not give the shape."""
+    """Fault where meta tensors do not give the shape."""
     operands = subject.operands()
     expected = subject.output(operands)
     found = subject.copied("meta").output(subject.cast(operands, "meta"))

@@ -1,4 +1,4 @@
-"""Where tokens stand: lists beside offsets, times, and moves of all tokens."""
+"""Positions of tokens: lists compared with offsets, times, and moves of all tokens."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ._subjects import AttentionCall
 
 
 def positions(subject: AttentionCall, settings: object) -> None:
-    """Fault where a list of positions does not mean what an offset means, or the order of the keys counts."""
+    """Fault where a list of positions differs from an equal offset, or the order of the keys matters."""
     steps, first = subject.steps, 2 if subject.causal and subject.steps > 2 else 0  # the last query stands beside the last key
     operands = subject.operands(2, steps - first)
     expected = subject.output(operands)
@@ -33,7 +33,7 @@ def positions(subject: AttentionCall, settings: object) -> None:
 
 
 def times(subject: AttentionCall, settings: Settings) -> None:
-    """Fault where rows with times of their own are not what each is alone."""
+    """Fault where rows with their own times differ from each row alone."""
     subject.leave_out_if_it_reads("batch")
     operands, steps = subject.operands(), subject.steps
     generator = torch.Generator(device="cpu").manual_seed(settings.seed)
@@ -48,7 +48,7 @@ def times(subject: AttentionCall, settings: Settings) -> None:
 
 
 def moved(subject: AttentionCall, settings: Settings) -> str:
-    """What moving all tokens alike changes; Fault where it has to be nothing."""
+    """The change when all tokens move by one distance; Fault where it must be nothing."""
     operands = subject.operands()
     expected = subject.output(operands)
     if subject.places is None:

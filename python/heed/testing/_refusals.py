@@ -1,4 +1,4 @@
-"""What is a refusal by name, and what a fault."""
+"""Tells refusals that name the argument from faults."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ _NAMED = re.compile(r"(?!query: |key: |value: )[A-Za-z_]\w*: ")
 
 
 def is_refusal(error: BaseException) -> bool:
-    """Whether this is how heed, or a scheme, refuses a call."""
+    """Whether heed or a scheme refuses a call with this error."""
     return isinstance(error, (ValueError, NotImplementedError)) and _NAMED.match(str(error)) is not None
 
 
 def in_short(error: BaseException) -> str:
-    """An error in a few lines of a report."""
+    """The error in a few lines."""
     lines = [line.strip() for line in str(error).strip().splitlines() if line.strip()]
     return f"raises {type(error).__name__}: {' '.join(lines[:3])[:600]}"

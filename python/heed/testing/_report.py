@@ -1,4 +1,4 @@
-"""What check_scheme found, as a table."""
+"""The report of check_scheme."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _WIDTH = 120
 
 
 class Outcome(NamedTuple):
-    """What one check found."""
+    """The finding of one check."""
 
     name: str
     tries: str
@@ -34,15 +34,15 @@ describe(
 
 
 class SchemeReport:
-    """What heed.testing.check_scheme found; str() of it is a table."""
+    """The result of heed.testing.check_scheme; str() shows a table."""
 
     title: str
-    """What was checked, with its sizes."""
+    """The subject of the checks, with its sizes."""
     outcomes: tuple[Outcome, ...]
     """One for each check."""
 
     def __init__(self, title: str, outcomes: Iterable[Outcome]) -> None:
-        """The outcomes are taken as they are."""
+        """Keeps the title and the outcomes."""
         self.title, self.outcomes = title, tuple(outcomes)
 
     @property

@@ -1,4 +1,4 @@
-"""Rows of a batch beside each alone: lengths, padding on the left, packs and caches."""
+"""Compares rows of a batch with each row alone: lengths, padding on the left, packs and caches."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _cut(operands: Operands, row: int, length: int, dim: int) -> list[torch.Tens
 
 
 def rows(subject: Subject, settings: object) -> None:
-    """Fault where what lies behind a row's length is seen."""
+    """Fault where tokens beyond a row's length have influence."""
     if isinstance(subject, AttentionCall):
         subject.leave_out_if_it_reads("batch")
         dim, places = 2, {} if subject.places is not None else {"query_positions": 0, "key_positions": 0}
@@ -61,7 +61,7 @@ def rows(subject: Subject, settings: object) -> None:
 
 
 def _compare_gradients(subject: Subject, operands: Operands, hidden: torch.Tensor, dim: int, together: Any, alone: Any) -> None:
-    """Those of a padded batch beside the rows' own; what is hidden holds finite numbers, as sums of PyTorch need them."""
+    """Compares gradients of a padded batch with those of the rows alone; padding is finite, as PyTorch's sums need it."""
     leaves = [_fill(x, hidden, 7.0, dim).requires_grad_() for x in operands]
     parameters = subject.parameters()
     output = together(leaves)
@@ -84,7 +84,7 @@ def _compare_gradients(subject: Subject, operands: Operands, hidden: torch.Tenso
 
 
 def left_padding(subject: AttentionCall, settings: object) -> None:
-    """Fault where tokens before the first one are seen."""
+    """Fault where padding before the first token has influence."""
     subject.leave_out_if_it_reads("query", "key")
     operands, steps = subject.operands(), subject.steps
     expected = subject.output(operands)
@@ -100,7 +100,7 @@ def left_padding(subject: AttentionCall, settings: object) -> None:
 
 
 def packed(subject: AttentionCall, settings: object) -> None:
-    """Fault where sequences that lie end to end see each other."""
+    """Fault where packed sequences influence each other."""
     subject.leave_out_if_it_reads("batch")
     steps = subject.steps
     of_queries, of_keys = [steps - 1, 0, steps // 2, 1], [steps, min(2, steps), steps // 2 + 1, min(3, steps)]
@@ -120,7 +120,7 @@ def packed(subject: AttentionCall, settings: object) -> None:
 
 @torch.no_grad()
 def cache(subject: Subject, settings: object) -> None:
-    """Fault where decoding with a cache is not the whole pass."""
+    """Fault where decoding with a cache differs from the whole pass."""
     if isinstance(subject, ModuleCall):
         _module_cache(subject)
         return
@@ -157,13 +157,13 @@ def _module_cache(subject: ModuleCall) -> None:
         held = module.new_caches(2)
         steps = [module.step(*parts, held) for parts in zip(*(x.split(1, 1) for x in operands))]
     else:
-        raise LeftOut("it decodes with no cache")
+        raise LeftOut("it takes no cache")
     check_close("the output of a cache, step by step,", torch.cat(steps, 1), subject.output(operands))
 
 
 @torch.no_grad()
 def ragged_cache(subject: AttentionCall, settings: object) -> None:
-    """Fault where a row of a cache depends on how many tokens the others hold."""
+    """Fault where a row of a cache depends on the other rows' lengths."""
     subject.leave_out_if_it_reads("batch", "query")
     if subject.places is not None:
         raise LeftOut("a scheme with axes is given positions, and such rows have one length")
@@ -181,7 +181,7 @@ def ragged_cache(subject: AttentionCall, settings: object) -> None:
 
 
 def call(subject: Subject, settings: object) -> None:
-    """Fault where the output is not what such operands have, or the operands are written to."""
+    """Fault where the output has another shape, type or device, or the call writes to its operands."""
     operands = subject.operands()
     kept = [x.clone() for x in operands]
     output = subject.output(operands)
@@ -192,6 +192,6 @@ def call(subject: Subject, settings: object) -> None:
     if output.dtype != torch.float64:
         raise Fault(f"the output of float64 is {output.dtype}")
     if not output.isfinite().all():
-        raise Fault("the output is not finite; reads beyond a captured tensor are NaN: give heads and steps that it is for")
+        raise Fault("the output is not finite; reads beyond a captured tensor are NaN: give the heads and steps of that tensor")
     for name, x, before in zip(subject.names, operands, kept):
         check_close(f"the {name} behind the call", x, before, tolerance=0.0)

@@ -1,4 +1,4 @@
-"""How check_scheme was called."""
+"""The settings of check_scheme."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Settings(NamedTuple):
-    """relative: whether moving all tokens has to change nothing. backend: of torch.compile, or None."""
+    """relative: whether moving all tokens must change nothing. backend: of torch.compile, or None."""
 
     seed: int
     relative: bool

@@ -1,4 +1,4 @@
-"""What is checked, as a function of operands: a call of heed.attention with a scheme or a program, or a module."""
+"""Subjects of checks as functions of operands: a call of heed.attention with a scheme or a program, or a module."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ _ROUNDINGS = {torch.float32: 8.0, torch.bfloat16: 1.0, torch.float16: 1.0}
 
 
 class Subject:
-    """A module in float64, and how it is called."""
+    """A module in float64 and its call."""
 
     names: Sequence[str]  # of the operands
     varies: Sequence[bool]  # which operands have gradients and are cast to the type that is tried
 
     def __init__(self, module: torch.nn.Module, remake: Callable[[int], torch.nn.Module] | None, seed: int) -> None:
-        """remake: makes another module of a seed, with numbers of its own. seed: of the operands."""
+        """remake: makes another module from a seed, with other numbers. seed: of the operands."""
         self.module, self.remake, self.seed = module, remake, seed
 
     def of(self: _Self, module: torch.nn.Module) -> _Self:
-        """The same of another module."""
+        """The same subject with another module."""
         other = copy.copy(self)
         other.module = module
         return other
 
     def copied(self: _Self, where: torch.dtype | str | None = None) -> _Self:
-        """The same of a copy, in a type or on a device."""
+        """The same subject with a copy of the module, in a type or on a device."""
         module = copy.deepcopy(self.module)
         if isinstance(module, ProgramScheme) and isinstance(self.module, ProgramScheme) and where in _AS_WIDE:
             if all(isinstance(source, str) for source in self.module._sources):  # in 16 bits it is traced again, with other casts
@@ -47,11 +47,11 @@ class Subject:
         return self.of(module if where is None else module.to(where))
 
     def parameters(self) -> dict[str, torch.Tensor]:
-        """Those that are trained."""
+        """The trainable parameters."""
         return {f"parameter {name}": p for name, p in self.module.named_parameters() if p.requires_grad}
 
     def operands(self, batch: int = 2, *, others: bool = False) -> list[torch.Tensor]:
-        """In float64; others: other numbers than without."""
+        """Operands in float64; others gives different numbers."""
         raise NotImplementedError
 
     def drawn(self, operand: int, others: bool, *shape: int) -> torch.Tensor:
@@ -59,29 +59,29 @@ class Subject:
         return drawn(1000 * self.seed + 10 * others + operand, *shape)
 
     def function(self) -> Callable[..., torch.Tensor]:
-        """What takes operands and gives the output; what it needs besides is made before."""
+        """A function from operands to the output, with everything else made beforehand."""
         raise NotImplementedError
 
     def output(self, operands: Operands) -> torch.Tensor:
-        """That of a call."""
+        """The output of a call."""
         return self.function()(*operands)
 
     def objective(self, operands: Operands) -> torch.Tensor:
-        """A number that everything flows into."""
+        """A number that depends on all outputs."""
         output = self.output(operands)
         return (output * drawn(7, *output.shape).to(output)).sum()
 
     def cast(self, operands: Operands, where: torch.dtype | str) -> list[torch.Tensor]:
-        """Those that vary, in a type or on a device."""
+        """The operands, of which floating ones are cast to a type or moved to a device."""
         return [x.to(where) if varies or isinstance(where, str) else x for x, varies in zip(operands, self.varies)]
 
     def rounding(self, operands: Operands, dtype: torch.dtype, expected: torch.Tensor) -> float:
-        """By how much an output in this type may differ."""
+        """The largest difference that rounding to this type explains."""
         size = float(expected.detach().abs().max()) if expected.numel() else 0.0
         return 16 * torch.finfo(dtype).eps * (1.0 + size)
 
     def results(self, operands: Operands, function: Callable[..., torch.Tensor] | None = None) -> dict[str, torch.Tensor]:
-        """The output and the gradients of a weighted sum of it, by name; function: another than its own."""
+        """The output, and the gradients of a weighted sum of it by name; function replaces its own."""
         leaves = [x.detach().clone().requires_grad_(varies) for x, varies in zip(operands, self.varies)]
         output = (function or self.function())(*leaves)
         found = {"the output": output.detach()}
@@ -94,7 +94,7 @@ class Subject:
 
 
 class Captured(torch.nn.Module):
-    """A program as a module: what it captured are its parameters and buffers."""
+    """A program as a module, whose captured tensors are parameters and buffers."""
 
     def __init__(self, program: ScoreProgram | MaskProgram) -> None:
         super().__init__()
@@ -125,18 +125,18 @@ class AttentionCall(Subject):
         places: torch.Tensor | None,
         options: Mapping[str, Any],
     ) -> None:
-        """sizes: heads, kv_heads, head_dim and steps. places [1, steps, axes]: where tokens stand, of a scheme with axes."""
+        """sizes: heads, kv_heads, head_dim and steps. places: positions [1, steps, axes] for a scheme with axes."""
         super().__init__(module, remake, seed)
         self.heads, self.kv_heads, self.head_dim, self.steps = (sizes[n] for n in ("heads", "kv_heads", "head_dim", "steps"))
         self.causal, self.places, self.options = causal, places, options
 
     @property
     def scheme(self) -> Scheme | None:
-        """The scheme, where it is one."""
+        """The scheme; None for a program."""
         return self.module if isinstance(self.module, Scheme) else None
 
     def own(self) -> dict[str, Any]:
-        """The option that is checked."""
+        """The checked option of heed.attention."""
         if not isinstance(self.module, Captured):
             return {"position": self.module}
         program = self.module.program()
@@ -147,7 +147,7 @@ class AttentionCall(Subject):
         return {**self.options, "causal": self.causal, **self.own(), **options}
 
     def at(self, first: int, last: int, batch: int = 1) -> dict[str, Any]:
-        """Where the tokens first .. last - 1 stand, of a scheme with axes."""
+        """Positions of the tokens first .. last - 1, for a scheme with axes."""
         if self.places is None:
             return {}
         places = self.places[:, first:last].expand(batch, -1, -1)
@@ -161,7 +161,7 @@ class AttentionCall(Subject):
         return [self.drawn(i, others, batch, heads, steps, self.head_dim) for i, (heads, steps) in enumerate(shapes)]
 
     def call(self, operands: Operands, **options: Any) -> Any:
-        """heed.attention of these; tokens of a scheme with axes stand at the first places unless options say otherwise."""
+        """heed.attention of the operands; without positions a scheme with axes gets the first places."""
         query, key, value = operands
         if self.places is not None:
             own = {"query_positions": self.places[:, : query.shape[2]], "key_positions": self.places[:, : key.shape[2]]}
@@ -182,24 +182,24 @@ class AttentionCall(Subject):
         return (output * drawn(7, *output.shape)).sum() + (lse * drawn(8, *lse.shape))[finite].sum()
 
     def rounding(self, operands: Operands, dtype: torch.dtype, expected: torch.Tensor) -> float:
-        """Turned queries and keys and the output are rounded to the type; what scores lose, values multiply."""
+        """Rounding of turned queries and keys, times the size of values, and of the output."""
         query, key, value = (x.double() for x in operands)
         scores = float(query.square().mean().sqrt() * key.square().mean().sqrt()) * self.head_dim**0.5
         return _ROUNDINGS[dtype] * torch.finfo(dtype).eps * (1.0 + scores) * float(value.abs().max())
 
     def cache(self, batch: int, *, own: bool) -> KeyValueCache:
-        """An empty one, own: with the scheme."""
+        """An empty cache; own gives it the scheme."""
         position = self.scheme if own else None
         return KeyValueCache(batch, self.kv_heads, self.head_dim, dtype=torch.float64, position=position)
 
     def reads(self) -> set[str]:
-        """Which arguments the result of a program depends on, none of other schemes."""
+        """The arguments that a program's result depends on; empty for schemes."""
         if isinstance(self.module, Captured):
             return leaves_of(self.module.program().text)
         return leaves_of(self.module.program()[0].text) if isinstance(self.module, ProgramScheme) else set()
 
     def leave_out_if_it_reads(self, *names: str) -> None:
-        """LeftOut for a program that counts rows or tokens of a call."""
+        """LeftOut for a program that reads one of these arguments."""
         told = {"batch": "the batch row", "query": "q_idx", "key": "kv_idx"}
         read = [told[name] for name in names if name in self.reads()]
         if read:
@@ -217,7 +217,7 @@ class ModuleCall(Subject):
         inputs: Operands | None,
         shape: Sequence[int],
     ) -> None:
-        """inputs: examples, or None for numbers of a usual shape; shape: those of a head's operands, [heads, steps, head_dim]."""
+        """inputs: examples, or None for the usual shape; shape: [heads, steps, head_dim]."""
         super().__init__(module, remake, seed)
         self._inputs = _usual(module, shape) if inputs is None else list(inputs)
         self.varies = [x.is_floating_point() and (inputs is None or x.dtype != torch.float64) for x in self._inputs]
@@ -240,12 +240,12 @@ class ModuleCall(Subject):
         return first
 
     def takes(self, name: str) -> bool:
-        """Whether its forward has an argument of that name."""
+        """Whether the module's forward has this argument."""
         return name in inspect.signature(self.module.forward).parameters
 
 
 def _usual(module: torch.nn.Module, shape: Sequence[int]) -> list[torch.Tensor]:
-    """[2, steps, width] of each input of heed.nn.MultiHeadAttention, of what has a width, and by head otherwise."""
+    """Shapes of default inputs: [2, steps, width] for heed.nn.MultiHeadAttention and modules with a width, else by head."""
     heads, steps, head_dim = shape
     projections = [getattr(module, name, None) for name in ("W_q", "W_k", "W_v")]
     if all(isinstance(linear, torch.nn.Linear) for linear in projections):

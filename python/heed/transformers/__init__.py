@@ -3,7 +3,7 @@
     heed.transformers.register()
     model = AutoModel.from_pretrained(path, attn_implementation="heed")
 
-transformers itself, 5.4 or newer, is imported by that call alone.
+The call imports transformers, 5.4 or newer; this module does not.
 """
 
 from __future__ import annotations
@@ -32,18 +32,17 @@ def _check_version() -> None:
 def register(name: str = "heed") -> None:
     """Makes `name` a value of attn_implementation, for all models of this process.
 
-    Then from_pretrained(..., attn_implementation=name), a configuration with it and model.set_attn_implementation(name) let every
-    layer that goes through transformers' AttentionInterface compute with heed.attention where its tensors are on the CPU, and with
-    transformers' own sdpa where they are elsewhere. Masks arrive as a range of keys for each query
-    (docs/coming-from-transformers.md says which). Calling it again changes nothing.
+    Then give it to from_pretrained(..., attn_implementation=name), a configuration or model.set_attn_implementation(name). Every
+    layer that uses transformers' AttentionInterface then calls heed.attention for CPU tensors, and transformers' sdpa for others.
+    Masks become a range of keys for each query (docs/coming-from-transformers.md lists them). Calling it again changes nothing.
 
-    Raises TypeError for a name that is not a string; ValueError for one that is taken or that means more to transformers, as those
-    with "sdpa", "eager", "flash" or "/" in them do; ImportError where transformers is missing or older.
+    Raises TypeError for a name that is not a string; ValueError for one that is taken or that transformers reads as its own, with
+    "sdpa", "eager", "flash" or "/" in it; ImportError where transformers is missing or older than 5.4.
     """
     if not isinstance(name, str):
         raise TypeError(f"name: expected a string, got {type(name).__name__}")
     if not name or any(part in name for part in _MEANS_MORE):
-        raise ValueError(f"name: expected one without a meaning for transformers, got {name!r}")
+        raise ValueError(f"name: expected a name that transformers does not read as its own, got {name!r}")
     _check_version()
     from transformers import AttentionInterface, AttentionMaskInterface
 
@@ -58,15 +57,15 @@ def register(name: str = "heed") -> None:
 
 
 def row_cache(attention_mask: torch.Tensor) -> Any:
-    """A cache for the prompts of a batch in which each row holds its own tokens and none of the padding on their left.
+    """A cache for a batch of prompts in which each row holds its own tokens, without the padding on their left.
 
         model.generate(tokens, attention_mask=padding, past_key_values=heed.transformers.row_cache(padding))
 
     attention_mask   [B, N], 1 or True for the prompt's tokens, as the model gets it; beams and further sequences repeat its rows
 
-    Returns a transformers Cache of heed.KeyValueCache with a length a row, for one generation with a decoder whose attn_implementation is
-    heed's: tokens are appended in place, where transformers' own dynamic cache copies all of them at each step. Beam search and
-    cropping go row by row. Layers with a sliding window keep all tokens.
+    Returns a transformers Cache of heed.KeyValueCache with a length a row, for one generation with a decoder whose
+    attn_implementation is heed's. It appends tokens in place, where transformers' dynamic cache copies all tokens at each step.
+    Beam search and cropping work row by row. Layers with a sliding window keep all tokens.
 
     Raises ValueError for a mask of another shape, RuntimeError in the forward pass of a model that computes with another
     implementation, ImportError where transformers is missing or older than 5.4.

@@ -29,7 +29,7 @@ def _refuse(further: dict[str, Any]) -> None:
 
 
 def _is_causal(module: torch.nn.Module, is_causal: bool | None) -> bool:
-    """Without a mask: what the call says, else the module. Nobody's word means no, as no mask hides nothing under "eager"."""
+    """Whether a call without a mask is causal: its is_causal, else the module's, else False, as under "eager"."""
     return bool(getattr(module, "is_causal", False) if is_causal is None else is_causal)
 
 
@@ -42,7 +42,7 @@ def _mask_options(mask: KeyRanges | torch.Tensor, query: torch.Tensor, key: torc
 
 
 def _wants_weights(further: dict[str, Any]) -> bool:
-    """Whether the call says so, or the model's forward pass collects what its layers return: not every model tells its layers."""
+    """Whether the call asks for weights, or the model's forward pass collects them, since not every model tells its layers."""
     collected = _active_collector.global_var if torch.compiler.is_compiling() else _active_collector.get()
     return bool(further.get("output_attentions")) or any("attentions" in name for name in collected or ())
 
@@ -62,8 +62,8 @@ def attention_forward(
     sinks: torch.Tensor | None = None,
     **further: Any,
 ) -> tuple[torch.Tensor, torch.Tensor | None]:
-    """query [B, Hq, L, D], key [B, Hkv, S, D], value [B, Hkv, S, Dv] -> the output [B, L, Hq, Dv] and, where they are asked for,
-    the weights [B, Hq, L, S].
+    """query [B, Hq, L, D], key [B, Hkv, S, D], value [B, Hkv, S, Dv] -> the output [B, L, Hq, Dv] and, on request, the weights
+    [B, Hq, L, S].
 
     s_aux [Hq] and sinks, broadcastable to [B, Hq, L, 1], are scores of a key without a value.
     """
@@ -71,7 +71,7 @@ def attention_forward(
     rows = None if torch.compiler.is_compiling() else getattr(key, "heed_rows", None)
     if rows is not None:
         if not isinstance(attention_mask, KeyRanges):
-            raise ValueError("attention_mask: expected one of heed's beside a row_cache: [batch, tokens] as the model gets it")
+            raise ValueError("attention_mask: expected the model to get one, [batch, tokens], with a row_cache")
         attention_mask = attention_mask.without_padding(rows.take(), key.shape[2])
     if not (query.is_cpu or query.is_meta):
         if s_aux is not None or sinks is not None:

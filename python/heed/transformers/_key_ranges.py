@@ -1,4 +1,4 @@
-"""The mask that transformers' models carry from their first line to every layer's attention."""
+"""The mask that transformers' models make once and pass to every layer's attention."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _COMPUTED_WITH = (
 
 
 class KeyRanges:
-    """A mask [B, 1, Nq, Nk] in memory linear in Nq and Nk. No tensor: code that computes with it fails at once.
+    """A mask [B, 1, Nq, Nk] in memory linear in Nq and Nk. It is no tensor: code that computes with it fails at once.
 
-    lengths     how many keys are before the end of the range, [B] or [B, Nq]; None: all
+    lengths     number of keys before the end of the range, [B] or [B, Nq]; None: all
     first       the first key of the range, [Nq] or [B, Nq]; None: 0
-    mask        what else hides keys: bool, broadcastable to the shape; None: nothing
+    mask        hides further keys: bool, broadcastable to the shape; None: nothing
     """
 
     def __init__(
@@ -51,13 +51,13 @@ class KeyRanges:
         return self
 
     def to(self, device: torch.device | str | int, **_: Any) -> KeyRanges | torch.Tensor:
-        """Itself where it is; on another device, where heed does not compute, the array."""
+        """Itself on its own device; on another one, where heed does not compute, the array."""
         if isinstance(device, torch.dtype):
             raise NotImplementedError(_COMPUTED_WITH)
         return self if torch.device(device) == self._device else self.to_dense().to(device)
 
     def to_dense(self) -> torch.Tensor:
-        """The boolean array [B, 1, Nq, Nk], True where a query may look."""
+        """The boolean array [B, 1, Nq, Nk], True where a query may attend."""
         key = torch.arange(self._shape[3], device=self._device)
         seen = torch.ones(self._shape, dtype=torch.bool, device=self._device)
         if self.lengths is not None:
@@ -67,7 +67,7 @@ class KeyRanges:
         return seen if self.mask is None else seen & self.mask
 
     def without_padding(self, padding: torch.Tensor, keys: int) -> KeyRanges:
-        """For rows of at most `keys` keys that lack the first padding[b] of this mask's, [B, 1, Nq, keys]."""
+        """The mask [B, 1, Nq, keys] for rows of at most `keys` keys, from which the first padding[b] keys of row b are gone."""
         batch, _, queries, all_keys = self._shape
         shift = padding[:, None]
         lengths = padding.new_full((batch, 1), all_keys) if self.lengths is None else self.lengths.reshape(batch, -1)
@@ -81,7 +81,7 @@ class KeyRanges:
         return KeyRanges((batch, 1, queries, keys), self._device, lengths[:, 0] if lengths.shape[1] == 1 else lengths, first, mask)
 
     def options(self, batch: int, queries: int, keys: int) -> dict[str, Any]:
-        """Itself as arguments of heed.attention, for operands of these extents."""
+        """The arguments of heed.attention that mean this mask, for operands of these extents."""
         b, _, q, k = self._shape
         if b not in (1, batch) or q not in (1, queries) or k != keys:
             raise ValueError(
@@ -117,7 +117,7 @@ class KeyRanges:
 
 
 def _with_padding(shown: KeySet, padding: torch.Tensor) -> KeySet:
-    """Without the keys that are False in padding [B, Nk]."""
+    """The set without the keys that are False in padding [B, Nk]."""
     grid = shown.grid
     if readable(padding):
         if bool(padding.all()):
@@ -151,7 +151,7 @@ def _compact(shown: KeySet, shape: tuple[int, int, int, int], device: torch.devi
 
 
 def _are_all_true(padding: torch.Tensor | None, first_key: int, keys: int) -> bool:
-    """Whether padding [B, Nk] has all these keys, and hides none as far as can be read."""
+    """Whether padding [B, Nk] covers these keys and readably hides none."""
     if padding is None:
         return True
     own = padding[:, first_key : first_key + keys]
@@ -171,11 +171,11 @@ def key_ranges(
     device: torch.device | str = "cpu",
     **further: Any,
 ) -> KeyRanges | torch.Tensor | None:
-    """What transformers calls where a model needs a mask: its arguments, and for tensors on the CPU a KeyRanges.
+    """The mask function that transformers calls; it takes transformers' arguments and returns a KeyRanges for tensors on the CPU.
 
-    None only where the caller allows it for a mask that hides nothing. Functions of a model's or a user's own (`use_vmap`) may be
-    right for one pair of indices at a time alone, and what is not recognised is not known: of both, the KeyRanges holds the array
-    that sdpa's mask is. Tensors elsewhere get what sdpa gets.
+    Returns None only where the caller allows it for a mask that hides nothing. If the mask function is a model's or a user's own
+    (`use_vmap`), which may need one pair of indices at a time, or is not recognised, the KeyRanges holds sdpa's mask array. Other
+    devices get sdpa's mask.
     """
     if isinstance(attention_mask, KeyRanges):  # made ahead of the forward pass, as generation with a static cache does
         return attention_mask

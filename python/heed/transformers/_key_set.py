@@ -1,10 +1,9 @@
-"""What a mask function shows to each query, as ranges of keys.
+"""Finds the ranges of keys that a mask function shows to each query.
 
-transformers writes masks as functions of the indices of batch row, head, query and key, and evaluates them for all pairs. Here
-such a function is called once: rows and queries are the indices themselves, as small tensors, and a KeyIndex stands in for the
-key. It answers comparisons and arithmetic with what they mean for all keys: `key <= query` is the set of keys before query + 1.
-So nothing is guessed from names, what comes out is what the function computes, and whatever a stand-in cannot answer is not
-recognised.
+`key <= query` becomes the set of keys before query + 1. transformers writes masks as functions of the indices of batch row, head,
+query and key, and evaluates them for all pairs. This module calls such a function once, with small tensors of rows and queries
+and a KeyIndex for the key. Comparisons and arithmetic with a KeyIndex return sets of keys. Names of functions decide nothing; an
+operation that a stand-in does not have makes the function unrecognised.
 """
 
 from __future__ import annotations
@@ -21,11 +20,11 @@ MaskFunction = Callable[..., Any]
 
 
 class Unrecognised(Exception):
-    """The function asks for what has no range of keys."""
+    """The function uses an operation that gives no range of keys."""
 
 
 def readable(tensor: torch.Tensor) -> bool:
-    """Whether a decision may depend on the numbers: not where a graph is recorded, nor where there are none."""
+    """Whether the tensor's numbers can be read: not while a graph is recorded, nor on meta."""
     return tensor.device.type == "cpu" and not is_tracing(tensor)
 
 
@@ -39,7 +38,7 @@ class Grid(NamedTuple):
     same_tokens: bool  # queries and keys have the same indices
 
     def number(self, value: Any) -> torch.Tensor:
-        """A number for each query, as what a bound is made of: [B or 1, Nq or 1]."""
+        """The value as a number for each query, [B or 1, Nq or 1]."""
         if isinstance(value, torch.Tensor):
             if value.is_floating_point() or value.dtype == torch.bool or value.dim() not in (0, 2):
                 raise Unrecognised
@@ -50,7 +49,7 @@ class Grid(NamedTuple):
 
 
 class _StandIn:
-    """What keys and sets of keys have in common for the function that gets them."""
+    """The base class of stand-ins that mask functions compute with."""
 
     def __init__(self, grid: Grid) -> None:
         self.grid = grid
@@ -69,8 +68,8 @@ class _StandIn:
 class KeySet(_StandIn):
     """For each query the keys from `first` on and before `end`, numbers [B or 1, Nq or 1]; None: no bound on that side.
 
-    `keys` [B, Nk]: only those of them that are true. `exact`: the queries for which all this holds; None: for all. `within`:
-    nothing is known of keys outside of these bounds (first, end).
+    `keys` [B, Nk]: only the keys that are True. `exact`: the queries for which this is exact; None: all. `within`: the set is
+    unknown outside these bounds (first, end).
     """
 
     def __init__(
@@ -86,13 +85,13 @@ class KeySet(_StandIn):
         self.first, self.end, self.keys, self.exact, self.within = first, end, keys, exact, within
 
     def bounds(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """first and end, where the grid's own bounds stand for none."""
+        """first and end, with the grid's bounds for None."""
         grid = self.grid
         first = grid.number(grid.first_key) if self.first is None else self.first
         return first, grid.number(grid.first_key + grid.keys) if self.end is None else self.end
 
     def of_queries(self, chosen: torch.Tensor) -> KeySet:
-        """The same for chosen queries, and no key for the others."""
+        """The set for the chosen queries; no key for the others."""
         if chosen.dtype != torch.bool or chosen.dim() not in (0, 2):
             raise Unrecognised
         if readable(chosen) and bool(chosen.all()):
@@ -140,12 +139,12 @@ class KeySet(_StandIn):
 
 
 def _both(function: Callable[[Any, Any], Any], a: Any, b: Any) -> Any:
-    """function(a, b), or the one that there is."""
+    """function(a, b); if one is None, the other."""
     return b if a is None else a if b is None else function(a, b)
 
 
 class _Number(_StandIn):
-    """A stand-in for a number that depends on the key: arithmetic and comparisons, in terms of two methods."""
+    """A stand-in for a number that depends on the key; two methods give its arithmetic and comparisons."""
 
     def _plus(self, sign: int, other: object) -> _Number:
         """sign * self + other"""
@@ -189,7 +188,7 @@ _MIRRORED = {"le": "ge", "lt": "gt", "ge": "le", "gt": "lt", "eq": "eq"}
 
 
 class KeyIndex(_Number):
-    """sign * floor((j - shift) / step) for a key of index j, where `within` says so or everywhere."""
+    """sign * floor((j - shift) / step) for the key j, within `within` or everywhere."""
 
     def __init__(
         self,
@@ -229,7 +228,7 @@ class KeyIndex(_Number):
 
 
 class _Distance(_Number):
-    """The absolute value of an index."""
+    """The absolute value of a KeyIndex."""
 
     def __init__(self, index: KeyIndex) -> None:
         super().__init__(index.grid)
@@ -244,7 +243,7 @@ class _Distance(_Number):
 
 
 class _Lookup(_Number):
-    """table[b, j] for a key of index j: the number of its sequence, block or position."""
+    """table[b, j] for the key j: the number of its sequence, block or position."""
 
     def __init__(self, grid: Grid, table: torch.Tensor) -> None:
         super().__init__(grid)
@@ -268,7 +267,7 @@ class _Lookup(_Number):
         return self._as_position()._compared(comparison, other)
 
     def _equal_to(self, number: torch.Tensor) -> KeySet:
-        """The first and the last key with that number; exact where all between have it too."""
+        """The range from the first to the last key with that number; exact if all keys between have it too."""
         rows = max(self._table.shape[0], number.shape[0])
         ordered, order = self._table.expand(rows, -1).sort(dim=-1, stable=True)
         number = number.expand(rows, -1).contiguous()
@@ -281,7 +280,7 @@ class _Lookup(_Number):
         return KeySet(self.grid, first + start, end + start, exact=end - first == count)
 
     def _as_position(self) -> KeyIndex:
-        """Around a query, where positions go up by one from key to key, they are indices but for a shift."""
+        """The table as a shifted KeyIndex around each query, where positions grow by one from key to key."""
         if self._position is None:
             if not self.grid.same_tokens:
                 raise Unrecognised
@@ -325,7 +324,7 @@ _ON_THE_LEFT = tuple(
 
 
 class _Answers(TorchFunctionMode):
-    """Lets tensors meet stand-ins: tables that are looked up at the key, and operators with the tensor on the left."""
+    """Handles operations of tensors with stand-ins: table[key], and operators with the tensor on the left."""
 
     def __init__(self, grid: Grid) -> None:
         super().__init__()
@@ -355,9 +354,9 @@ class _Answers(TorchFunctionMode):
 
 
 def keys_shown(mask_function: MaskFunction, grid: Grid) -> KeySet | None:
-    """What the function shows to each query of the grid; None where that is not recognised as a range.
+    """The keys that the function shows to each query of the grid; None if they are not recognised as a range.
 
-    Where the numbers of a graph decide, which cannot be read while it is recorded, the graph checks them when it runs.
+    A recorded graph cannot read numbers that decide this, so it checks them when it runs.
     """
     try:
         with _Answers(grid):

@@ -1,4 +1,4 @@
-"""A cache of transformers whose rows hold their own tokens, and no padding."""
+"""A transformers cache whose rows hold their own tokens and no padding."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from .._cache import KeyValueCache
 
 
 class Rows(CacheLayerMixin):  # type: ignore[misc]
-    """Keys and values of one layer, in a heed.KeyValueCache with a length a row. To the model it is as long as with the padding."""
+    """One layer's keys and values, in a heed.KeyValueCache with a length a row. It tells the model the length with padding."""
 
     is_sliding = False
     is_croppable = True
 
     def __init__(self, padding: torch.Tensor, waiting: list[Rows]) -> None:
-        """padding [B]: how many tokens the first call brings ahead of a row's own. waiting: the layer of this cache whose keys are on
-        their way to heed's attention."""
+        """padding [B]: number of padding tokens before a row's own in the first call. waiting: shared by all layers, holds the
+        layer whose keys heed's attention has not read yet."""
         super().__init__()
         self.padding, self._waiting, self._tokens = padding, waiting, 0
         self._cache: KeyValueCache | None = None
@@ -54,7 +54,7 @@ class Rows(CacheLayerMixin):  # type: ignore[misc]
         return keys, values
 
     def take(self) -> torch.Tensor:
-        """The padding, when the keys have come where they belong."""
+        """The padding; marks the layer's keys as read by heed's attention."""
         self._waiting.clear()
         return self.padding
 
@@ -92,9 +92,9 @@ class Rows(CacheLayerMixin):  # type: ignore[misc]
 
 
 def row_cache(attention_mask: torch.Tensor) -> Cache:
-    """An empty cache for the rows of a mask, as heed.transformers.row_cache tells."""
+    """heed.transformers.row_cache."""
     if not isinstance(attention_mask, torch.Tensor) or attention_mask.dim() != 2:
-        raise ValueError("attention_mask: expected a tensor [batch, tokens], 1 or True for those that are none of the padding")
+        raise ValueError("attention_mask: expected a tensor [batch, tokens], 1 or True for tokens, 0 for padding")
     real = attention_mask.to(torch.bool)
     before = real.to(torch.uint8).argmax(-1)
     padding = torch.where(real.any(-1), before, real.shape[1])

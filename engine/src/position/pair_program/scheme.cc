@@ -27,7 +27,7 @@ Names NamesOf(const char* list) {
 const char* NameIn(const Names& names, std::size_t place) { return names[std::min(place, names.size() - 1)].c_str(); }
 
 const char* NameOf(Kind kind) {
-  return kind == Kind::kReal ? "real numbers" : kind == Kind::kWhole ? "whole numbers" : "truths";
+  return kind == Kind::kReal ? "real numbers" : kind == Kind::kWhole ? "whole numbers" : "booleans";
 }
 
 Kind KindOf(const ProgramTable& table) {

@@ -39,7 +39,7 @@ constexpr std::array<const char*, kCount> NamesOf(const std::array<Member, kCoun
 
 }  // namespace internal
 
-// The tensors among the options. An undefined one is absent.
+// The tensor options. An undefined tensor is absent.
 struct AttentionTensors {
   at::Tensor bias;                            // broadcastable to [B, Hq, Nq, Nk]; differentiable; -inf hides
   at::Tensor relative_bias;                   // [Hq or 1, 2M+1]; differentiable
@@ -47,9 +47,9 @@ struct AttentionTensors {
   at::Tensor content_keys, content_values;    // [2M+1, D], [2M+1, Dv]; differentiable
   at::Tensor content_queries;                 // [2M+1, D] or, a table a head, [Hq, 2M+1, D]; differentiable
   at::Tensor transformer_xl_positions;        // [Hq, 2M+1, D]; differentiable; see heed::TransformerXl
-  at::Tensor transformer_xl_bias;             // [Hq, D], beside the positions alone; differentiable
+  at::Tensor transformer_xl_bias;             // [Hq, D], with transformer_xl_positions only; differentiable
   at::Tensor contextual_position;             // [P, D]; differentiable; see heed::ContextualPosition
-  at::Tensor score_reals;                     // [n] the tables of a score program, end to end; differentiable
+  at::Tensor score_reals;                     // [n], the tables of a score program, end to end; differentiable
   at::Tensor sinks;                           // [Hq], or [B or 1, Hq or 1, Nq or 1]; differentiable; see heed::Sinks
   at::Tensor mask;                            // bool, broadcastable to [B, Hq, Nq, Nk]
   at::Tensor query_lengths, key_lengths;      // int64 [B]; key lengths also [B, Nq]
@@ -58,14 +58,14 @@ struct AttentionTensors {
   at::Tensor packed_queries, packed_keys;     // int64 [B + 1], cumulative lengths
   at::Tensor score_wholes;                    // int64 [n], as score_reals
   at::Tensor mask_reals, mask_wholes;         // [n], int64 [n]: the tables of a mask program
-  at::Tensor column_decay;                    // [D], 0 or more, with causal alone; see heed::ColumnDecay
+  at::Tensor column_decay;                    // [D], 0 or more, causal calls only; see heed::ColumnDecay
 
   struct Member {
     const char* name;
     at::Tensor AttentionTensors::*tensor;
     bool differentiable;
   };
-  // All order is this one: that of All(), of the operators' arguments and of gradients. The differentiable come first.
+  // All(), the operators' arguments and gradients have this order. Differentiable tensors come first.
   static constexpr std::array kMembers{
       Member{"bias", &AttentionTensors::bias, true},
       Member{"relative_bias", &AttentionTensors::relative_bias, true},
@@ -102,37 +102,37 @@ struct AttentionTensors {
 };
 static_assert(std::ranges::is_partitioned(AttentionTensors::kMembers, &AttentionTensors::Member::differentiable));
 
-// What to compute; see heed/attention.h for the meaning of each option. TORCH_ARG(type, name) makes a setter that returns the
-// options, so that setters chain, and a getter.
+// AttentionOptions().causal(true).softcap(30): heed/attention.h explains each option. TORCH_ARG(type, name) makes a setter that
+// returns the options, and a getter.
 class AttentionOptions {
   TORCH_ARG(std::optional<double>, scale);
   TORCH_ARG(Causal, causal) = Causal::kNone;
   TORCH_ARG(Window, window);  // keys within left and right of a query's own position; -1: no bound
-  // Of the first token; absent: see heed/call_options.h.
+  // Position of the first token; absent: see heed/call_options.h.
   TORCH_ARG(std::optional<int64_t>, query_offset);
   TORCH_ARG(std::optional<int64_t>, key_offset);
-  TORCH_ARG(bool, symmetric) = true;  // of slopes: -slope * distance, otherwise slope * (key position - query position)
-  // A scheme of heed/nn/positions.h. The table of a bias, slopes and content vectors are given by a scheme or by the setters
-  // below, not by both. A scheme that rotates takes the positions that the other options say. Where it has a program, that of
-  // score() works on what it leaves; where it has a scale of its own, scale() takes its place.
+  TORCH_ARG(bool, symmetric) = true;  // slopes add -slope * distance, otherwise slope * (key position - query position)
+  // A scheme of heed/nn/positions.h. Give tables of biases, slopes and content vectors by a scheme or by the setters below, not
+  // by both. A scheme that rotates uses the positions of the other options. The program of score() gets the result of the
+  // scheme's program; scale() replaces the scheme's scale.
   TORCH_ARG(std::shared_ptr<const AttentionPosition>, position);
-  // Of each table of a program its kind (0 real, 1 whole) and four extents, as the operators have them.
+  // For each table of a program its kind (0 real, 1 whole) and four extents, as in the operators.
   TORCH_ARG(std::vector<int64_t>, score_extents);
   TORCH_ARG(std::vector<int64_t>, mask_extents);
   TORCH_ARG(std::optional<double>, softcap);
   TORCH_ARG(double, dropout) = 0.0;
-  TORCH_ARG(std::optional<int64_t>, seed);  // without, one is drawn from PyTorch's default generator
+  TORCH_ARG(std::optional<int64_t>, seed);  // absent: drawn from PyTorch's default generator
   TORCH_ARG(int64_t, batch_offset) = 0;
-  // What dropout counts heads, queries and keys from: the same mask where part of a larger call is computed alone.
+  // Indices of the first head, query and key for dropout, so that a part of a larger call drops the same weights.
   TORCH_ARG(int64_t, first_head) = 0;
   TORCH_ARG(int64_t, first_query) = 0;
   TORCH_ARG(int64_t, first_key) = 0;
   TORCH_ARG(EmptyRow, empty_row) = EmptyRow::kZero;
-  // How exact products with weights are in bfloat16 calls: kFused rounds weights and gradients of scores to bfloat16.
+  // In bfloat16 calls kFused rounds weights and gradients of scores to bfloat16 before products.
   TORCH_ARG(Precision, precision) = Precision::kFloat32;
-  // Asks for the matrix of weights before dropout [B, Hq, Nq, Nk]: quadratic memory, not differentiable.
+  // Returns the matrix of weights before dropout [B, Hq, Nq, Nk]: quadratic memory, not differentiable.
   TORCH_ARG(bool, return_weights) = false;
-  // Asks for entropy, largest weight and mean distance of every row, in O(n).
+  // Returns entropy, largest weight and mean distance of every row, in O(n) memory.
   TORCH_ARG(bool, return_statistics) = false;
   TORCH_ARG(AttentionTensors, tensors);
 
@@ -145,13 +145,13 @@ class AttentionOptions {
   AttentionOptions& query_lengths(at::Tensor value) { return Set(&AttentionTensors::query_lengths, std::move(value)); }
   // int64 [B] or [B, Nq].
   AttentionOptions& key_lengths(at::Tensor value) { return Set(&AttentionTensors::key_lengths, std::move(value)); }
-  // int64 [B]; keys before it are seen whatever causality says.
+  // int64 [B]; causality does not hide keys before it.
   AttentionOptions& prefix_lengths(at::Tensor value) { return Set(&AttentionTensors::prefix_lengths, std::move(value)); }
-  // [N] or [B, N], int64 or float64; [B, N, axes] beside a scheme that has axes, where causality, a window,
-  // statistics and programs that read positions are refused.
+  // [N] or [B, N], int64 or float64. With a scheme of several axes [B, N, axes]; such calls refuse causality, a window,
+  // statistics and programs that read positions.
   AttentionOptions& query_positions(at::Tensor value) { return Set(&AttentionTensors::query_positions, std::move(value)); }
   AttentionOptions& key_positions(at::Tensor value) { return Set(&AttentionTensors::key_positions, std::move(value)); }
-  // Cumulative lengths int64 [B + 1] of sequences that lie end to end in tensors [1, H, T, D].
+  // Cumulative lengths int64 [B + 1] of sequences packed in tensors [1, H, T, D].
   AttentionOptions& packed(at::Tensor queries, at::Tensor keys) {
     Set(&AttentionTensors::packed_queries, std::move(queries));
     return Set(&AttentionTensors::packed_keys, std::move(keys));
@@ -163,26 +163,25 @@ class AttentionOptions {
   AttentionOptions& slopes(at::Tensor value, bool symmetric = true) {
     return Set(&AttentionTensors::slopes, std::move(value)).symmetric(symmetric);
   }
-  // A score a head, [Hq], or one a row, [B or 1, Hq or 1, Nq or 1], that takes weight and gives no value. See heed::Sinks.
+  // A score without a value, one a head, [Hq], or one a row, [B or 1, Hq or 1, Nq or 1]. See heed::Sinks.
   AttentionOptions& sinks(at::Tensor value) { return Set(&AttentionTensors::sinks, std::move(value)); }
-  // Relative positions in the content, rows by clipped offset: added to the keys that a query sees, to the values, and to the
-  // queries that a key meets; each may be undefined. See heed::ContentBias.
+  // Vectors by clipped offset, added to keys, values and queries; each may be undefined. See heed::ContentBias.
   AttentionOptions& content(at::Tensor keys, at::Tensor values, at::Tensor queries = {}) {
     Set(&AttentionTensors::content_keys, std::move(keys)).Set(&AttentionTensors::content_values, std::move(values));
     return Set(&AttentionTensors::content_queries, std::move(queries));
   }
-  // A program whose result takes the place of the score, after biases and before masks (heed/score_program.h), and the tensors
-  // that it captured, in the order of their places: of at most four dimensions, floating point (differentiable), bool or
-  // integers. Throws heed::InvalidArgument for other tensors.
+  // A program whose result replaces the score, after biases and before masks (heed/score_program.h), and its captured tensors
+  // in the order of their places: of at most four dimensions, floating point (differentiable), bool or integers. Throws
+  // heed::InvalidArgument for other tensors.
   AttentionOptions& score(const ScoreProgram& program, const std::vector<at::Tensor>& tables = {});
-  // A program that says which keys a query may look at; nothing is computed for tiles that it hides.
+  // A program that decides which keys a query may attend to; the kernels skip tiles that it hides.
   AttentionOptions& mask_program(const MaskProgram& program, const std::vector<at::Tensor>& tables = {});
-  // The same as the operators have them: the texts of programs, empty for none; the numbers of tables are among the tensors.
-  // Throws heed::InvalidArgument for a text that is no program.
+  // The texts of programs, as in the operators, empty for none; the numbers of their tables are among the tensors. Throw
+  // heed::InvalidArgument for a text that is no program.
   AttentionOptions& score_text(const std::string& text);
   AttentionOptions& mask_text(const std::string& text);
-  // Asks for the weights of chosen heads and rows alone, [B, heads, rows, Nk]: int64 indices in any order, which may repeat;
-  // an undefined tensor stands for all.
+  // Returns the weights of chosen heads and rows only, [B, heads, rows, Nk]: int64 indices in any order, which may repeat; an
+  // undefined tensor means all.
   AttentionOptions& return_weights_of(at::Tensor heads, at::Tensor rows = {}) {
     weights_of_heads_ = std::move(heads);
     weights_of_rows_ = std::move(rows);
@@ -208,8 +207,8 @@ class AttentionOptions {
 struct AttentionOutput {
   at::Tensor output;   // [B, Hq, Nq, Dv]
   at::Tensor lse;      // [B, Hq, Nq], natural logarithm, differentiable too; float32 for 16-bit inputs
-  at::Tensor weights;  // [B, Hq, Nq, Nk] or those chosen, before dropout; not differentiable; undefined unless asked for
-  // [3, B, Hq, Nq]: entropy, largest weight, mean distance; differentiable; undefined unless asked for. The derivative of the
+  at::Tensor weights;  // [B, Hq, Nq, Nk] or the chosen ones, before dropout; not differentiable; undefined unless requested
+  // [3, B, Hq, Nq]: entropy, largest weight, mean distance; differentiable; undefined unless requested. The derivative of the
   // largest weight is that of the first key that has it.
   at::Tensor statistics;
 };
@@ -220,8 +219,8 @@ struct AttentionOutput {
 AttentionOutput attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                           const AttentionOptions& options = {});
 
-// Frees the scratch memory that the calling thread keeps between its calls of attention: that of its largest call, for all
-// workers. The next call takes what it needs. The same as heed::ThreadWorkspace().Release().
+// Frees the scratch memory that the calling thread keeps between calls of attention, for all workers; the next call allocates
+// it anew. The same as heed::ThreadWorkspace().Release().
 void release_workspace();
 
 }  // namespace heed::nn

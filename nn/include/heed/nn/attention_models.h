@@ -1,4 +1,4 @@
-// Sequence encoders with the attention of papers before the Transformer, beside DecomposableEncoder of heed/nn/encoders.h.
+// Sequence encoders with the attention of papers before the Transformer; heed/nn/encoders.h has DecomposableEncoder.
 #ifndef HEED_NN_ATTENTION_MODELS_H_
 #define HEED_NN_ATTENTION_MODELS_H_
 
@@ -13,20 +13,20 @@
 
 namespace heed::nn {
 
-// The sentence embedding of Lin et al. 2017 (heed/nn/structured_attention.h) given back to every step: with H the states of an
-// LSTM (section 2.1, equations 2 to 4) and M the embedding of `heads` rows, a layer mixes by
+// Adds the sentence embedding of Lin et al. 2017 (heed/nn/structured_attention.h) to every step. With H the states of an LSTM
+// (section 2.1, equations 2 to 4) and M the embedding of `heads` rows, a layer computes
 //
 //   H + [W_1 M_1, W_2 M_2, ...],   W_r from the width to width / heads
 //
-// so that, as with heads of attention, the number of rows changes no number of parameters but that of questions. Without
-// causality M is one for the whole sequence, and a layer takes time linear in its steps; with it, step i has the M of steps
-// 0..i. Submodules cell0, attention0, combine0 (all W_r, one below the other), ...
+// More rows add parameters to StructuredAttention's W_s2 alone. Unless causal, the sequence has one M, and a layer takes time
+// linear in its steps; if causal, step i has the M of steps 0..i. Submodules cell0, attention0, combine0 (all W_r, stacked),
+// ...
 class SelfAttentiveEncoderImpl : public ResidualEncoder {
  public:
   explicit SelfAttentiveEncoderImpl(EncoderOptions options);
   torch::Tensor forward(const torch::Tensor& X, const torch::Tensor& valid_lens = {}, int64_t offset = 0) override;
 
-  // What a layer makes of the states of its cell, [batch, steps, width] -> the same.
+  // A layer's output for the states of its cell, [batch, steps, width] -> the same shape.
   torch::Tensor mix(std::size_t layer, const torch::Tensor& H, const torch::Tensor& lengths = {});
 
   std::vector<std::shared_ptr<torch::nn::Module>> cells;  // torch::nn::LSTM of one layer, batch first
@@ -35,8 +35,7 @@ class SelfAttentiveEncoderImpl : public ResidualEncoder {
 };
 TORCH_MODULE(SelfAttentiveEncoder);
 
-// Long short-term memory-network: an LSTM with a tape of its past hidden states and one of its past cells. With x_t the input,
-// and h_i and c_i of the tapes,
+// Long short-term memory-network: an LSTM that keeps all past hidden states h_i and cells c_i. With x_t the input,
 //
 //   a_i = v . tanh(W_h h_i + W_x x_t + W_g g_(t-1)),   s = softmax(a) over i < t   (equations 4 and 5)
 //   g_t = sum_i s_i h_i,   m_t = sum_i s_i c_i                                      (equation 6; g and m are 0 at first)
@@ -44,8 +43,8 @@ TORCH_MODULE(SelfAttentiveEncoder);
 //   c_t = f * m_t + i * z,   h_t = o * tanh(c_t)                                    (equations 8 and 9)
 //
 // Cheng et al. 2016, "Long Short-Term Memory-Networks for Machine Reading", section 3.2; the paper writes h~ and c~ for g and
-// m. A step takes time and memory linear in the states that are kept; steps are computed one after the other. All parameters
-// start uniform in +-1/sqrt(hidden_size).
+// m. A step takes time and memory linear in the earlier steps; steps run one after the other. All parameters start uniform in
+// +-1/sqrt(hidden_size).
 class LstmnImpl : public torch::nn::Cloneable<LstmnImpl> {
  public:
   // Sizes of x and of h. Throws InvalidArgument.
@@ -68,8 +67,8 @@ TORCH_MODULE(Lstmn);
 //   d_t = sum_j a_tj h_j                                   (equation 8; 0 at first)
 //   y_t = U [h_t, d_t]                                     (as in equation 9, without a source)
 //
-// Paulus et al. 2018, "A Deep Reinforced Model for Abstractive Summarization", section 2.2. Computed as heed::nn::attention
-// with one head, so that no matrix of scores is stored. Submodules cell, attend (W), combine (U).
+// Paulus et al. 2018, "A Deep Reinforced Model for Abstractive Summarization", section 2.2. heed::nn::attention computes it
+// with one head and stores no matrix of scores. Submodules cell, attend (W), combine (U).
 class IntraDecoderImpl : public torch::nn::Cloneable<IntraDecoderImpl> {
  public:
   // Sizes of the steps, and of h and y. Throws InvalidArgument.
@@ -86,8 +85,8 @@ class IntraDecoderImpl : public torch::nn::Cloneable<IntraDecoderImpl> {
 };
 TORCH_MODULE(IntraDecoder);
 
-// Layers around a module that reads forwards: reader0, ..., and where it is not causal reader0_reverse, ..., which read from
-// the end of each row, with half of the width each.
+// Layers around a causal module: reader0, ..., and, unless the encoder is causal, reader0_reverse, ..., which read from the end
+// of each row, with half of the width each.
 template <class Reader>
 class OneWayEncoder : public ResidualEncoder {
  public:

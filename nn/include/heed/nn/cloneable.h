@@ -1,4 +1,4 @@
-// Copies of modules in which what was shared stays shared.
+// Copies of modules that keep shared submodules shared.
 #ifndef HEED_NN_CLONEABLE_H_
 #define HEED_NN_CLONEABLE_H_
 
@@ -9,8 +9,8 @@
 
 namespace heed::nn {
 
-// While one lives, all copies that this thread makes belong together: a scheme that several modules share is copied once, and
-// their copies share the copy. Scopes nest; the outermost counts. Without a scope every module gets a copy of its own.
+// While it lives, this thread copies a scheme that several modules share once, and their copies share the copy. Scopes nest;
+// the outermost counts. Without a scope every module gets its own copy.
 class CloneScope {
  public:
   CloneScope();
@@ -22,9 +22,9 @@ class CloneScope {
   static std::shared_ptr<torch::nn::Module> Copy(const std::shared_ptr<torch::nn::Module>& original);
 };
 
-// torch::nn::Cloneable whose clone() is a scope. LibTorch copies a module child by child and knows nothing of what children
-// share: derive a module from this one where its layers share a scheme. (torch::nn::Sequential and modules that derive from
-// torch::nn::Cloneable untie what their children share, unless a CloneScope lives around their clone().)
+// torch::nn::Cloneable whose clone() opens a CloneScope. Derive a module from it whose layers share a scheme: LibTorch copies a
+// module child by child. (torch::nn::Sequential and modules that derive from torch::nn::Cloneable untie shared schemes, unless
+// a CloneScope lives around their clone().)
 template <class Derived>
 class Cloneable : public torch::nn::Cloneable<Derived> {
  public:

@@ -10,16 +10,16 @@
 
 namespace heed::nn {
 
-// In training, every element of X is 0 with probability p, the others are divided by 1 - p; in evaluation nothing happens. The
-// same law as torch::nn::Dropout, whose CPU kernel draws its numbers on one thread and keeps the mask for the backward pass:
-// here the mask is a function of one seed, drawn from PyTorch's default generator at each call, and is made again in the
-// backward pass (heed/dropout.h). p is resolved to 1/65536. float32 and float64 on the CPU; other tensors go to PyTorch's own
-// dropout. Differentiable any number of times. Throws InvalidArgument for p outside [0, 1].
+// In training, sets every element of X to 0 with probability p and divides the others by 1 - p; in evaluation returns X. The
+// distribution is that of torch::nn::Dropout, whose CPU kernel draws on one thread and stores the mask. Here a seed, drawn from
+// PyTorch's default generator at each call, determines the mask, and the backward pass makes it again (heed/dropout.h). p is
+// rounded to 1/65536. float32 and float64 on the CPU; PyTorch's own dropout takes other tensors. Differentiable any number of
+// times. Throws InvalidArgument for p outside [0, 1].
 torch::Tensor drop_elements(const torch::Tensor& X, double p, bool training);
 
-// While it lives, the first row of a batch counts as row `row` for all dropout that this thread's calls of nn draw: of
-// activations, whose first dimension is then the batch, and of attention weights, on top of their own batch_offset. So a part
-// of a batch, computed alone after the same draws, is dropped as within the whole. Throws InvalidArgument for a negative row.
+// While it lives, the first row of a batch counts as row `row` for all dropout of this thread's calls of nn: of activations,
+// whose first dimension is then the batch, and of attention weights, on top of their own batch_offset. A part of a batch with
+// the same seed then drops as in the whole batch. Throws InvalidArgument for a negative row.
 class FirstBatchRow {
  public:
   explicit FirstBatchRow(int64_t row);
@@ -30,7 +30,7 @@ class FirstBatchRow {
  private:
   int64_t before_;
 };
-// That of this thread, 0 without one.
+// The FirstBatchRow of this thread, 0 without one.
 int64_t first_batch_row();
 
 class DropoutImpl : public torch::nn::Cloneable<DropoutImpl> {

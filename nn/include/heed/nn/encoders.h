@@ -1,4 +1,4 @@
-// Sequence encoders behind one interface, to be compared: [batch, steps, width] -> [batch, steps, width].
+// Sequence encoders behind one interface, for comparisons: [batch, steps, width] -> [batch, steps, width].
 #ifndef HEED_NN_ENCODERS_H_
 #define HEED_NN_ENCODERS_H_
 
@@ -19,22 +19,21 @@ namespace heed::nn {
 
 // A stack of layers that mixes information between steps. Every layer is a residual block around one mixing sublayer
 // (attention, convolution or recurrence) and, unless its width is 0, a feed-forward sublayer. Dropout acts on the input (after
-// positions are added), on what each sublayer adds, and on the attention weights; in training only.
+// positions are added), on each sublayer's output, and on the attention weights; in training only.
 //
-// Parameters start as PyTorch's modules start theirs (Linear, Conv1d: uniform in +-1/sqrt(fan in); recurrent cells: uniform in
-// +-1/sqrt(hidden size); LayerNorm: ones and zeros), positional schemes as heed/nn/positions.h says.
+// Parameters start as those of PyTorch's modules do (Linear, Conv1d: uniform in +-1/sqrt(fan in); recurrent cells: uniform in
+// +-1/sqrt(hidden size); LayerNorm: ones and zeros), those of positional schemes as heed/nn/positions.h says.
 class SequenceEncoder : public torch::nn::Module {
  public:
   // X [batch, steps, width]; valid_lens undefined or int64 [batch]: steps at and beyond a row's length do not influence the
-  // others, and their outputs are 0. offset: position of the first step; schemes inside attention know distances alone and do
-  // not need it.
+  // others, and their outputs are 0. offset: position of the first step, for positions that are added to the input.
   virtual torch::Tensor forward(const torch::Tensor& X, const torch::Tensor& valid_lens = {}, int64_t offset = 0) = 0;
 
-  // Whether step is there: where it is causal, and attention without recurrence or in linear time.
+  // Whether the encoder has `step`: causal encoders of attention without recurrence or in linear time do.
   virtual bool CanStep() const { return false; }
-  // The outputs of X [batch, n, width], the steps behind those of earlier calls with the same caches; the same to rounding as
-  // forward on all steps at once. For inference. Throws InvalidArgument where it is not there. Encoders in linear time keep
-  // states, which do not grow with the steps.
+  // The outputs of X [batch, n, width], the steps after those of earlier calls with the same caches; equal to rounding to
+  // forward on all steps at once. For inference. Throws InvalidArgument where CanStep is false. States of encoders in linear
+  // time do not grow with the steps.
   virtual torch::Tensor step(const torch::Tensor& X, LayerCaches& caches);
 };
 
@@ -49,10 +48,10 @@ struct EncoderOptions {
   TORCH_ARG(Activation, activation) = Activation::kGelu;
   TORCH_ARG(double, layer_norm_eps) = 1e-5;
   TORCH_ARG(bool, bias) = false;  // of the mixing sublayer
-  // attention, in all encoders that have it
+  // of attention, in all encoders that have it
   TORCH_ARG(int64_t, heads) = 4;
-  // Any scheme; encodings of the input are added before the first layer. The other encoders know order by themselves and take
-  // none; of it the decomposable encoder reads max_distance alone.
+  // For AttentionEncoder: any scheme; encodings of the input are added before the first layer. The decomposable encoder reads
+  // max_distance alone; the other encoders take no scheme.
   TORCH_ARG(PositionOptions, position);
   TORCH_ARG(QueryKeyNormKind, query_key_norm) = QueryKeyNormKind::kNone;  // of AttentionEncoder alone
   TORCH_ARG(bool, keep_attention_weights) = false;
@@ -60,12 +59,12 @@ struct EncoderOptions {
   TORCH_ARG(int64_t, kernel) = 3;    // odd when centred
   TORCH_ARG(bool, dilated) = false;  // layer l dilated by kernel^l
   // recurrence
-  TORCH_ARG(std::string, cell) = "gru";  // "rnn", "gru", "lstm"; without causality forward and backward halves of the width
+  TORCH_ARG(std::string, cell) = "gru";  // "rnn", "gru", "lstm"; unless causal, half of the width reads backwards
   // linear time, see heed/nn/linear_encoders.h
   TORCH_ARG(std::string, mixer) = "linear";  // "linear", "retention", "mamba2", "gated-delta"
 };
 
-// What encoders other than AttentionEncoder share: norms and feed-forward sublayers around a mixing sublayer of their own.
+// The norms and feed-forward sublayers of all encoders but AttentionEncoder, around their own mixing sublayers.
 // Submodules norm0, ffn_norm0, ffn0, norm1, ..., final_norm.
 class ResidualEncoder : public SequenceEncoder {
  public:
@@ -77,7 +76,7 @@ class ResidualEncoder : public SequenceEncoder {
  protected:
   // Throws InvalidArgument that begins with the encoder's name.
   ResidualEncoder(const char* name, EncoderOptions options);
-  // Registers the norms and feed-forward sublayers of all layers, behind the submodules that mix.
+  // Registers the norms and feed-forward sublayers of all layers, after the mixing submodules.
   void AddNormsAndFfns();
   // X + dropout(mix(l, norm(X))), then the same with the feed-forward sublayer, for every layer l; post-norm normalises the
   // sums instead.
@@ -124,10 +123,10 @@ class RecurrentEncoderImpl : public ResidualEncoder {
 };
 TORCH_MODULE(RecurrentEncoder);
 
-// Recurrence with attention on top: a layer's states H = cell(X) are mixed by H + MultiHeadAttention(H, H, H), without further
-// positions. Lin et al. 2017, "A Structured Self-attentive Sentence Embedding", section 2, attends to the states of a recurrent
-// layer from outside of the recurrence, as here; Cheng et al. 2016, "Long Short-Term Memory-Networks for Machine Reading", does
-// within it, which leaves nothing to compute side by side.
+// Attention over recurrent states: with H = cell(X), a layer computes H + MultiHeadAttention(H, H, H), without further
+// positions. Lin et al. 2017, "A Structured Self-attentive Sentence Embedding", section 2, also attends to the states of a
+// recurrent layer from outside the recurrence; Cheng et al. 2016, "Long Short-Term Memory-Networks for Machine Reading",
+// attends within it, so its steps cannot run in parallel.
 class RecurrentAttentionEncoderImpl : public ResidualEncoder {
  public:
   explicit RecurrentAttentionEncoderImpl(EncoderOptions options);
@@ -138,7 +137,7 @@ class RecurrentAttentionEncoderImpl : public ResidualEncoder {
 };
 TORCH_MODULE(RecurrentAttentionEncoder);
 
-// Attention without recurrence or positional encoding: layers of DecomposableAttention, whose bias by distance knows order.
+// Layers of DecomposableAttention, without recurrence or positional encoding; its bias by distance tells steps apart.
 class DecomposableEncoderImpl : public ResidualEncoder {
  public:
   explicit DecomposableEncoderImpl(EncoderOptions options);
@@ -154,9 +153,9 @@ TORCH_MODULE(DecomposableEncoder);
 // those of heed/nn/attention_models.h: "self-attentive", "lstmn", "intra-decoder", and those of heed/nn/linear_encoders.h:
 // "linear", "retention", "mamba2", "gated-delta".
 std::vector<std::string> EncoderNames();
-// Whether the heads of an encoder divide its width. Throws InvalidArgument that lists the names.
+// Whether the heads of an encoder divide its width. Throws InvalidArgument, listing the names.
 bool HasHeads(const std::string& encoder);
-// Sets the options that the name stands for and builds the encoder.
+// Makes the encoder, with the options that the name decides. Throws InvalidArgument.
 std::shared_ptr<SequenceEncoder> MakeEncoder(const std::string& name, EncoderOptions options);
 
 }  // namespace heed::nn

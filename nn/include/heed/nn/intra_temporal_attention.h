@@ -1,4 +1,4 @@
-// Attention of a decoder to a source, with a memory of what it has looked at.
+// Attention of a decoder to a source that lowers the weights of steps it has attended to.
 #ifndef HEED_NN_INTRA_TEMPORAL_ATTENTION_H_
 #define HEED_NN_INTRA_TEMPORAL_ATTENTION_H_
 
@@ -12,24 +12,25 @@
 
 namespace heed::nn {
 
-// What a decoder has looked at counts less. With q_t the decoder's states and m_i the source,
+// Source steps that had large scores at earlier decoder steps get less weight. With q_t the decoder's states and m_i the
+// source,
 //
 //   e_ti = q_t . W m_i                                         (equations 1 and 2)
 //   f_1i = exp(e_1i),   f_ti = exp(e_ti) / sum_j<t exp(e_ji)   (equation 3)
 //   c_t = sum_i a_ti m_i,   a_ti = f_ti / sum_i f_ti           (equations 4 and 5)
 //
-// Paulus et al. 2018, "A Deep Reinforced Model for Abstractive Summarization", section 2.1. Computed from logarithms, so that
-// no score is too large. The normalisation runs over all earlier queries of each source step: scores take steps times source
-// steps of memory, in decoding source steps alone. Submodule attend (W).
+// Paulus et al. 2018, "A Deep Reinforced Model for Abstractive Summarization", section 2.1. The layer computes with logarithms,
+// so no score overflows. Scores take steps * n numbers of memory for each row, n in step-by-step decoding. Submodule attend
+// (W).
 class IntraTemporalAttentionImpl : public torch::nn::Cloneable<IntraTemporalAttentionImpl> {
  public:
   // Sizes of q and m. Throws InvalidArgument.
   IntraTemporalAttentionImpl(int64_t query_size, int64_t memory_size);
   void reset() override;
 
-  // queries [batch, steps, query_size], memory [batch, n, memory_size] -> c [batch, steps, memory_size], and what the next call
-  // with the steps behind these takes for `past`, [batch, n]: the logarithm of sum_j exp(e_ji) over all steps so far.
-  // valid_lens: undefined or [batch]: what stands in the memory at and beyond a length has no influence; without a step c is 0.
+  // queries [batch, steps, query_size], memory [batch, n, memory_size] -> c [batch, steps, memory_size], and `past` for the
+  // call with the next steps, [batch, n]: the logarithm of sum_j exp(e_ji) over all steps so far. valid_lens: undefined or
+  // [batch]: memory at and beyond a length has no influence; c is 0 where the length is 0.
   std::pair<torch::Tensor, torch::Tensor> forward(const torch::Tensor& queries, const torch::Tensor& memory,
                                                   const torch::Tensor& valid_lens = {}, const torch::Tensor& past = {});
 

@@ -27,14 +27,14 @@ struct MultiHeadAttentionOptions {
   TORCH_ARG(int64_t, num_heads);
   TORCH_ARG(double, dropout) = 0.0;    // of the attention weights, in training only
   TORCH_ARG(bool, bias) = false;       // of the four projections
-  TORCH_ARG(int64_t, kv_heads) = 0;    // 0: as many as num_heads
-  TORCH_ARG(int64_t, head_dim) = 0;    // width of a head; 0: num_hiddens / num_heads, which must then be whole
+  TORCH_ARG(int64_t, kv_heads) = 0;    // 0: num_heads
+  TORCH_ARG(int64_t, head_dim) = 0;    // width of a head; 0: num_hiddens / num_heads, which must be whole
   TORCH_ARG(int64_t, query_size) = 0;  // input widths; 0: num_hiddens
   TORCH_ARG(int64_t, key_size) = 0;
   TORCH_ARG(int64_t, value_size) = 0;
   TORCH_ARG(Causal, causal) = Causal::kNone;
   TORCH_ARG(Window, window);  // keys around a query's own position
-  // Where absent: 1 beside query_key_norm kL2, else what the scheme says, else 1/sqrt(head width).
+  // Absent: 1 with query_key_norm kL2, else the scheme's scale, else 1/sqrt(head width).
   TORCH_ARG(std::optional<double>, scale);
   TORCH_ARG(std::optional<double>, softcap);  // scores become softcap * tanh(score / softcap)
   TORCH_ARG(EmptyRow, empty_row) = EmptyRow::kZero;
@@ -46,13 +46,13 @@ struct MultiHeadAttentionOptions {
   // -1: no bound.
   MultiHeadAttentionOptions& window(int64_t left, int64_t right) { return window(Window{left, right}); }
 
-  // A scheme by name, made for this module's heads; encodings of the input are refused.
+  // A scheme by name, made for this module's heads. The constructor throws for encodings of the input.
   MultiHeadAttentionOptions& position(PositionOptions value) {
     position_ = std::move(value);
     position_module_ = nullptr;
     return *this;
   }
-  // A scheme that exists; modules may share one, as T5's layers do. See heed/nn/cloneable.h for what their copies share.
+  // An existing scheme; modules may share one, as T5's layers do. See heed/nn/cloneable.h for copies of such modules.
   MultiHeadAttentionOptions& position(std::shared_ptr<AttentionPosition> value) {
     position_module_ = std::move(value);
     return *this;
@@ -66,23 +66,22 @@ struct MultiHeadAttentionOptions {
   std::shared_ptr<AttentionPosition> position_module_;
 };
 
-// Where steps stand, [n] or [batch, n], int64 or float64 (timestamps); [batch, n, axes] of a scheme with axes; undefined where
-// they count up, as AttentionOptions says. Either side alone is allowed. With a cache, `keys` are those of all it holds; where
-// its keys are turned, they stay what they were at the first call, and the queries stand at the last of them unless told
-// otherwise.
+// Positions of steps, [n] or [batch, n], int64 or float64 (timestamps); [batch, n, axes] for a scheme with axes; undefined:
+// they count up, as AttentionOptions says. You may give one side alone. With a cache, `keys` are positions of all its tokens;
+// those of turned keys must not change between calls, and without `queries` the queries have the last of them.
 struct StepPositions {
   torch::Tensor queries, keys;
 };
 
-// Which queries and keys of a call meet, besides valid_lens; undefined where all do. With a cache the keys are all it holds.
+// Masks, biases and programs of a call, besides valid_lens; undefined: none. With a cache the keys are all its tokens.
 struct AttentionMasks {
-  // bool, broadcastable to [batch, num_heads, n, m]: true where a query may look
+  // bool, broadcastable to [batch, num_heads, n, m]: true where a query may attend
   torch::Tensor mask = {};
   // floating point, broadcastable likewise: added to the scores; -inf hides; differentiable
   torch::Tensor bias = {};
-  // int64 [batch], within 0..n: the heads of queries at and beyond are 0, so their outputs are W_o's bias, or 0 without one
+  // int64 [batch], within 0..n: the heads of later queries are 0, so their outputs are W_o's bias, or 0 without one
   torch::Tensor query_lengths = {};
-  // Programs, and the tensors that they capture by place (AttentionOptions::score and mask_program).
+  // Programs and their captured tensors by place (AttentionOptions::score and mask_program).
   std::optional<ScoreProgram> score = {};
   std::vector<torch::Tensor> score_tables = {};
   std::optional<MaskProgram> mask_program = {};
@@ -104,16 +103,16 @@ class MultiHeadAttentionImpl : public Cloneable<MultiHeadAttentionImpl> {
 
   // queries [batch, n, query_size], keys [batch, m, key_size], values [batch, m, value_size] -> [batch, n, num_hiddens].
   // valid_lens: undefined, [batch] or [batch, n]; integers or floats; zero or less means no key, more than m means all.
-  // With a cache, the projected keys and values are appended to it and the queries look at all that it holds: valid_lens count
-  // from its first token, and with Causal::kBottomRight the last query is the last token. A scheme that turns a token by its
-  // own position alone turns each key once, when it is appended. For inference: where keys or values
-  // require a gradient that is recorded (no NoGradGuard), it throws. After an error the cache holds what it held before.
+  // With a cache, the call appends the projected keys and values to it, and the queries attend to all its tokens: valid_lens
+  // count from its first token, and with Causal::kBottomRight the last query is the last token. A scheme with turns_once turns
+  // each key once, in append. For inference: throws InvalidArgument where keys or values require a gradient (use NoGradGuard).
+  // An error leaves the cache unchanged.
   torch::Tensor forward(const torch::Tensor& queries, const torch::Tensor& keys, const torch::Tensor& values,
                         const torch::Tensor& valid_lens = {}, KeyValueCache* cache = nullptr,
                         const StepPositions& positions = {}, const AttentionMasks& masks = {});
 
-  // The parts of forward with a cache, for keys that are projected once and looked at often, as in cross-attention. attend
-  // adds nothing to the cache; it must hold at least one append.
+  // The two parts of forward with a cache, for keys that are projected once for many calls, as in cross-attention. attend does
+  // not change the cache, which needs at least one append.
   void append(const torch::Tensor& keys, const torch::Tensor& values, KeyValueCache& cache);
   torch::Tensor attend(const torch::Tensor& queries, const KeyValueCache& cache, const torch::Tensor& valid_lens = {},
                        const StepPositions& positions = {}, const AttentionMasks& masks = {});
@@ -126,9 +125,9 @@ class MultiHeadAttentionImpl : public Cloneable<MultiHeadAttentionImpl> {
   QueryKeyNorm query_key_norm{nullptr};         // null without one
   std::shared_ptr<AttentionPosition> position;  // null without a scheme
 
-  // Where set, sees what each forward pass is about to hand to heed::nn::attention: query [B, Hq, Nq, D], key and value
-  // [B, Hkv, Nk, D], and the options. It may ask for statistics, or for the weights of a head at a time, where all of them
-  // would not fit. A clone shares it; it is not saved.
+  // Called, if set, before each forward pass calls heed::nn::attention: with query [B, Hq, Nq, D], key and value
+  // [B, Hkv, Nk, D], and the options. It may itself call attention for statistics, or for the weights of a head at a time. A
+  // clone shares it; it is not saved.
   using Observer = std::function<void(const torch::Tensor& query, const torch::Tensor& key, const torch::Tensor& value,
                                       const AttentionOptions& call)>;
   Observer observer;
@@ -139,7 +138,7 @@ class MultiHeadAttentionImpl : public Cloneable<MultiHeadAttentionImpl> {
                            {5, torch::nn::AnyValue(StepPositions())}, {6, torch::nn::AnyValue(AttentionMasks())})
 
  private:
-  // All three of forward's inputs, together where they are one.
+  // All three of forward's inputs, projected in one product if they are one tensor.
   std::array<torch::Tensor, 3> Projected(const torch::Tensor& queries, const torch::Tensor& keys, const torch::Tensor& values);
   torch::Tensor ProjectedQueries(const torch::Tensor& queries);  // [batch, heads, n, head_dim]
   torch::Tensor Normed(const torch::Tensor& projected, bool queries);

@@ -1,4 +1,4 @@
-// The choice of any scheme by its name.
+// Positional schemes by name.
 #ifndef HEED_NN_POSITION_CHOICE_H_
 #define HEED_NN_POSITION_CHOICE_H_
 
@@ -41,15 +41,15 @@ std::vector<std::string> PositionSchemeNames();
 PositionScheme ParsePositionScheme(const std::string& name);
 std::string ToString(PositionScheme scheme);
 bool AddsToInput(PositionScheme scheme);
-bool NeedsCausal(PositionScheme scheme);  // its scores would grow towards later keys
-bool TurnsPairs(PositionScheme scheme);   // of columns, so that a head has an even number of them
+bool NeedsCausal(PositionScheme scheme);  // since scores would grow towards later keys
+bool TurnsPairs(PositionScheme scheme);   // pairs of columns, so that a head needs an even number of columns
 
-// A scheme by name, with what it takes besides the sizes of the module that it serves.
+// A scheme by name, with its options apart from the module's sizes.
 struct PositionOptions {
   PositionScheme scheme = PositionScheme::kNone;
   int64_t max_len = 1000;  // sinusoidal, learned: rows of the table
-  // relative, shaw, transformer_xl, deberta: where offsets are clipped; t5: where the last bucket holds all farther ones; cope:
-  // the number of positions
+  // relative, shaw, transformer_xl, deberta: longer offsets count as this one; t5: distances from here on share the last
+  // bucket; cope: the number of positions
   int64_t max_distance = 128;
   LengthPolicy length_policy = LengthPolicy::kError;  // sinusoidal, learned
   int64_t buckets = 32;                               // t5
@@ -57,8 +57,8 @@ struct PositionOptions {
   RotaryLayout rotary_layout = RotaryLayout::kHalf;
 };
 
-// A new scheme for attention with `heads` query heads of width head_dim; null for kNone. causal: T5's buckets serve the keys up
-// to a query alone. Throws InvalidArgument for schemes that are added to the input, and for xpos without causality.
+// A new scheme for attention with `heads` query heads of width head_dim; null for kNone. causal: T5 spends all buckets on keys
+// up to the query. Throws InvalidArgument for schemes that are added to the input, and for xpos unless causal.
 std::shared_ptr<AttentionPosition> MakeAttentionPosition(const PositionOptions& options, int64_t heads, int64_t head_dim,
                                                          bool causal);
 

@@ -1,4 +1,4 @@
-// Positional encodings that are added to the input.
+// Positional encodings added to the input.
 #ifndef HEED_NN_POSITIONAL_ENCODING_H_
 #define HEED_NN_POSITIONAL_ENCODING_H_
 
@@ -18,15 +18,15 @@ namespace heed::nn {
 using heed::LengthPolicy;
 
 // d2l's encoding: forward(X, offset) = dropout(X + P[:, offset : offset + steps]), X [batch, steps, num_hiddens].
-// P [1, max_len, num_hiddens] moves with the module, float32 or float64 whatever 16-bit type that is cast to, and stays out of
-// its state dict. Vaswani et al. 2017, section 3.5.
+// P [1, max_len, num_hiddens] moves with the module and stays float32 or float64 in casts to 16 bits; the state dict does not
+// hold it. Vaswani et al. 2017, section 3.5.
 class PositionalEncodingImpl : public torch::nn::Cloneable<PositionalEncodingImpl> {
  public:
   PositionalEncodingImpl(int64_t num_hiddens, double dropout, int64_t max_len = 1000,
                          LengthPolicy length_policy = LengthPolicy::kError, SinusoidalOptions table = {});
   void reset() override;
-  // offset: position of the first step. positions: where every step stands instead, [steps] or [batch or 1, steps], int64 or
-  // float64 (timestamps); their rows are computed by the formula in double precision, whatever max_len and angles are.
+  // offset: position of the first step. positions: the position of every step instead, [steps] or [batch or 1, steps], int64 or
+  // float64 (timestamps); the formula computes their rows in double precision, whatever max_len and angles are.
   torch::Tensor forward(const torch::Tensor& X, int64_t offset = 0, const torch::Tensor& positions = {});
   const torch::Tensor& P() const { return table_; }
 
@@ -55,8 +55,8 @@ class LearnedPositionsImpl : public torch::nn::Cloneable<LearnedPositionsImpl> {
   LearnedPositionsImpl(int64_t num_hiddens, double dropout, int64_t max_len = 1000,
                        LengthPolicy length_policy = LengthPolicy::kError);
   void reset() override;
-  // positions: the row of every step instead of an offset, int64 [steps] or [batch or 1, steps]; those behind the table are
-  // what the length policy is for.
+  // positions: the row of every step instead of an offset, int64 [steps] or [batch or 1, steps]; the length policy decides
+  // about rows beyond the table.
   torch::Tensor forward(const torch::Tensor& X, int64_t offset = 0, const torch::Tensor& positions = {});
   torch::Tensor weight;  // [max_len, num_hiddens]
 

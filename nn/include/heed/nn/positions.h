@@ -1,4 +1,4 @@
-// Positional encodings: modules that act inside attention or are added to its input, and the choice of any of them by its name.
+// Positional encodings: modules inside attention or added to its input, and all of them by name.
 #ifndef HEED_NN_POSITIONS_H_
 #define HEED_NN_POSITIONS_H_
 

@@ -1,4 +1,4 @@
-// The processes of a distributed computation, as PyTorch's own engine has them (torch.distributed, with Gloo).
+// Process groups of torch.distributed with Gloo.
 #ifndef HEED_NN_PROCESS_GROUP_H_
 #define HEED_NN_PROCESS_GROUP_H_
 
@@ -11,21 +11,20 @@
 
 namespace heed::nn {
 
-// The group that the environment describes, as torchrun sets it: RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT, and, where the
-// store is the agent's, TORCHELASTIC_USE_AGENT_STORE=True and TORCHELASTIC_RESTART_COUNT; else rank 0 opens the store. Returns
-// once all ranks have joined. Whatever the group does fails after `timeout`, and so does joining it.
+// Joins the group of the environment that torchrun sets: RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT, and, for the agent's
+// store, TORCHELASTIC_USE_AGENT_STORE=True and TORCHELASTIC_RESTART_COUNT; without them rank 0 opens the store. Returns once
+// all ranks have joined. Joining and all operations of the group fail after `timeout`.
 //
-// Throws InvalidArgument that names the variable that is missing or malformed, and Error that names the ranks that have not
-// joined. Where LibTorch has no Gloo, InvalidArgument says so.
+// Throws InvalidArgument, naming the missing or malformed variable, Error, naming the ranks that have not joined, and
+// InvalidArgument where LibTorch has no Gloo.
 c10::intrusive_ptr<c10d::ProcessGroup> JoinProcessGroup(std::chrono::milliseconds timeout);
 
-// The group of `size` ranks that meet in `store`, each of which calls this with its own rank, in processes or threads of their
-// own. Throws as JoinProcessGroup.
+// The group of `size` ranks that meet in `store`; call it once for each rank, in its own process or thread. Throws as
+// JoinProcessGroup.
 c10::intrusive_ptr<c10d::ProcessGroup> MakeProcessGroup(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
                                                         std::chrono::milliseconds timeout);
 
-// Why something between ranks failed, as the engine puts it, without the place in its source, where it was called from, and the
-// advice that it ends with.
+// The reason of a failure between ranks, from PyTorch's message without its source line, back trace and advice.
 std::string ReasonOf(const std::exception& error);
 
 }  // namespace heed::nn

@@ -1,4 +1,4 @@
-// Queries and keys of a size that training does not let grow.
+// Normalisation of queries and keys, which bounds scores.
 #ifndef HEED_NN_QUERY_KEY_NORM_H_
 #define HEED_NN_QUERY_KEY_NORM_H_
 
@@ -12,21 +12,21 @@ namespace heed::nn {
 
 enum class QueryKeyNormKind {
   kNone,
-  kL2,   // divided by their lengths, and times exp(log_scale) in each head, at most 100: Swin V2's scaled cosine attention
-  kRms,  // divided by the root of their mean square, and times a weight in each column
+  kL2,   // divides both by their norms, multiplies queries by exp(log_scale), at most 100, in each head: Swin V2's attention
+  kRms,  // divides both by their root mean square and multiplies them by a weight in each column
 };
 
-// What is done to the rows of queries and keys, before any rotation. Henry et al. 2020, "Query-Key Normalization for
-// Transformers", section 3; Liu et al. 2022, "Swin Transformer V2", section 3.2.
+// Normalises queries and keys in each head, before any rotation. Henry et al. 2020, "Query-Key Normalization for Transformers",
+// section 3; Liu et al. 2022, "Swin Transformer V2", section 3.2.
 class QueryKeyNormImpl : public torch::nn::Cloneable<QueryKeyNormImpl> {
  public:
-  // heads: of the queries.
+  // heads: query heads. Throws InvalidArgument.
   QueryKeyNormImpl(QueryKeyNormKind kind, int64_t heads, int64_t head_dim);
   void reset() override;
-  // [B, heads of its own, N, head_dim] -> the same shape and type.
+  // query [B, heads, N, head_dim], key [B, kv_heads, N, head_dim] -> the same shape and type.
   torch::Tensor norm_query(const torch::Tensor& query) const;
   torch::Tensor norm_key(const torch::Tensor& key) const;
-  // The scale of attention that fits: 1 of kL2, which has its own.
+  // The scale to give attention: 1 for kL2, else none.
   std::optional<double> default_scale() const;
 
   torch::Tensor log_scale;                 // [heads], log(10) at first; kL2 alone

@@ -18,10 +18,10 @@ RotaryTables rotary_tables(const RotaryFrequencies& frequencies, const at::Tenso
 
 // x [B, H, N, D] with its first 2R columns rotated; the other columns pass unchanged.
 //   x          float32, float64, bfloat16 or float16, any strides; 16-bit types are computed in float32 and rounded once
-//   cos, sin   [N, R] or [B or 1, N, R] of any floating type; with positions [max, R], of which row positions[b, i] is taken
+//   cos, sin   [N, R] or [B or 1, N, R] of any floating type; with positions [max, R], row positions[b, i] for token i
 //   positions  int64 [B or 1, N] within 0..max-1, or undefined
-// Differentiable in x as often as one likes: the derivative is the inverse rotation. cos and sin receive no gradient; tables
-// that require one are refused. Throws heed::InvalidArgument, naming the argument.
+// Differentiable in x any number of times: the derivative is the inverse rotation. Throws heed::InvalidArgument, naming the
+// argument, also for cos and sin that require a gradient.
 at::Tensor apply_rotary(const at::Tensor& x, const at::Tensor& cos, const at::Tensor& sin, const Rotation& rotation = {},
                         const at::Tensor& positions = {});
 

@@ -1,4 +1,4 @@
-// Schemes that turn queries and keys by their positions.
+// Schemes that rotate queries and keys by their positions.
 #ifndef HEED_NN_ROTATIONS_H_
 #define HEED_NN_ROTATIONS_H_
 
@@ -18,16 +18,16 @@ namespace heed::nn {
 
 class KeptTables;
 
-// Turns queries and keys so that their products depend on distance alone; nothing is trained. See heed/rotary.h for the
-// formulas and the scalings. Su et al. 2021, "RoFormer", section 3.2.
+// Turns queries and keys so that their products depend on positions only by their offset. No parameters. See heed/rotary.h for
+// the formulas and the scalings. Su et al. 2021, "RoFormer", section 3.2.
 class RotaryImpl : public torch::nn::Cloneable<RotaryImpl>, public AttentionPosition {
  public:
   // options.rotary_dim 0: all columns of a head.
   explicit RotaryImpl(int64_t head_dim, RotaryOptions options = {}, RotaryLayout layout = RotaryLayout::kHalf);
   void reset() override {}
   bool rotates() const override { return true; }
-  // Where the frequencies depend on the length of the text, it is the largest of all positions + 1. Keys that were turned for
-  // a shorter text then do not fit a longer one: keep them unturned.
+  // Scalings that depend on the length take the largest of all positions + 1. Keys turned for a shorter text then do not fit a
+  // longer one: cache them unturned.
   std::pair<at::Tensor, at::Tensor> rotate(const at::Tensor& query, const at::Tensor& key,
                                            const TokenPositions& query_positions,
                                            const TokenPositions& key_positions) const override;
@@ -42,15 +42,15 @@ class RotaryImpl : public torch::nn::Cloneable<RotaryImpl>, public AttentionPosi
   int64_t head_dim_;
   RotaryOptions options_;
   RotaryLayout layout_;
-  std::optional<RotaryFrequencies> fixed_;  // unless they depend on the length
-  std::shared_ptr<KeptTables> kept_;        // copies share it: their frequencies are the same
+  std::optional<RotaryFrequencies> fixed_;  // absent if they depend on the length
+  std::shared_ptr<KeptTables> kept_;        // shared by copies, whose frequencies are the same
 };
 TORCH_MODULE(Rotary);
 
-// Rotary positions whose products fade with the distance, those of fast columns sooner: the term of column c is multiplied by
-// zeta_c^((i - j) / scale_base), zeta_c = (2t + 0.4 head_dim) / (1.4 head_dim) of its pair t. Needs causality. No power of a
-// position is taken, so that no length overflows and cached keys stay what they are. Nothing is trained. Sun et al. 2023, "A
-// Length-Extrapolatable Transformer", section 3.2.
+// Rotary positions whose products fall with the distance, those of fast columns sooner: the term of column c is multiplied by
+// zeta_c^((i - j) / scale_base), zeta_c = (2t + 0.4 head_dim) / (1.4 head_dim) of its pair t. Needs causality. The kernel uses
+// differences of positions, so nothing overflows in long texts, and cached keys fit any later token. No parameters. Sun et al.
+// 2023, "A Length-Extrapolatable Transformer", section 3.2.
 class XPosImpl : public torch::nn::Cloneable<XPosImpl>, public AttentionPosition {
  public:
   explicit XPosImpl(int64_t head_dim, double base = 10000.0, double scale_base = 512.0,
@@ -67,9 +67,9 @@ class XPosImpl : public torch::nn::Cloneable<XPosImpl>, public AttentionPosition
 };
 TORCH_MODULE(XPos);
 
-// Rotary positions of tokens that stand on several axes: the columns of a head are `axes` blocks, and block a turns by the
-// position on axis a, as a Rotary of its own width would. Calls list positions [B, N, axes], int64 or float64. Nothing is
-// trained. Heo et al. 2024, "Rotary Position Embedding for Vision Transformer", section 3.2.
+// Rotary positions of several axes: the columns of a head are `axes` blocks, and block a turns by the position on axis a, as a
+// Rotary of its width does. Always give positions [B, N, axes], int64 or float64. No parameters. Heo et al. 2024, "Rotary
+// Position Embedding for Vision Transformer", section 3.2.
 class AxialRotaryImpl : public torch::nn::Cloneable<AxialRotaryImpl>, public AttentionPosition {
  public:
   explicit AxialRotaryImpl(int64_t head_dim, int64_t axes = 2, double base = 10000.0,

@@ -1,4 +1,4 @@
-// Reads and writes safetensors files as tensors; heed/safetensors.h does the reading.
+// Reads and writes safetensors files as tensors, with the reader of heed/safetensors.h.
 #ifndef HEED_NN_SAFETENSORS_H_
 #define HEED_NN_SAFETENSORS_H_
 
@@ -16,19 +16,16 @@ using heed::SafetensorsLimits;
 struct Safetensors {
   std::map<std::string, at::Tensor> tensors;    // contiguous, owning, CPU
   std::map<std::string, std::string> metadata;  // the file's __metadata__
-  // Tensors of types that the format has and heed does not read, by name: "F8_E4M3", "F8_E5M2", "F8_E8M0", "F8_E4M3FNUZ",
-  // "F8_E5M2FNUZ", "F6_E2M3", "F6_E3M2", "F4", "C64", "U16", "U32", "U64". Their places in the file are checked like all
-  // others.
+  // Types, by name, of tensors that heed does not read: "F8_E4M3", "F8_E5M2", "F8_E8M0", "F8_E4M3FNUZ", "F8_E5M2FNUZ",
+  // "F6_E2M3", "F6_E3M2", "F4", "C64", "U16", "U32", "U64". The reader checks their places in the file too.
   std::map<std::string, std::string> unread;
 };
 
-// Reads a regular file that is no larger than this machine's memory. Throws FileError that names the file, the byte offset and
-// what is wrong.
+// Reads a regular file no larger than this machine's memory. Throws FileError, naming the file, the byte offset and the fault.
 Safetensors ReadSafetensors(const std::string& path, const SafetensorsLimits& limits = {});
 
-// Writes as heed/nn/replacement_file.h does, so that the old file survives any failure. Throws InvalidArgument for a tensor
-// that the format or heed does not store (sparse, on the meta device, complex, ...), FileError where the file cannot be
-// written.
+// Replaces the file by heed/replacement_file.h, so the old file survives any failure. Throws InvalidArgument for a tensor that
+// it cannot store (sparse, on the meta device, complex, ...), FileError where it cannot write the file.
 void WriteSafetensors(const std::string& path, const std::map<std::string, at::Tensor>& tensors,
                       const std::map<std::string, std::string>& metadata = {});
 

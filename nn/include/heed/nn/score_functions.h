@@ -1,4 +1,4 @@
-// Schemes of the literature as functions of the score: to use, and to copy from.
+// Published schemes as functions of the score, also examples for your own.
 #ifndef HEED_NN_SCORE_FUNCTIONS_H_
 #define HEED_NN_SCORE_FUNCTIONS_H_
 
@@ -14,10 +14,9 @@ namespace heed::nn {
 
 enum class KerpleKind { kLog, kPower };
 
-// A trainable kernel of the distance in each head. kLog: score - rate log(1 + scale |i - j|); kPower: score - scale |i -
-// j|^rate, rate up to 2. Numbers below 0.01 count as 0.01, as in the authors' code, and get the gradient
-// that 0.01 has. Alibi is kPower with rate 1. Chi et al.
-// 2022, "KERPLE", sections 4 and 5.
+// Subtracts a trainable function of the distance in each head. kLog: score - rate log(1 + scale |i - j|); kPower: score - scale
+// |i - j|^rate, rate up to 2. Numbers below 0.01 count as 0.01, as in the authors' code, and get the gradient of 0.01. Alibi is
+// kPower with rate 1. Chi et al. 2022, "KERPLE", sections 4 and 5.
 class KerpleImpl : public torch::nn::Cloneable<KerpleImpl>, public AttentionPosition {
  public:
   explicit KerpleImpl(int64_t heads, KerpleKind kind = KerpleKind::kLog);
@@ -33,9 +32,9 @@ class KerpleImpl : public torch::nn::Cloneable<KerpleImpl>, public AttentionPosi
 TORCH_MODULE(Kerple);
 
 // The inner product of two sinusoidal encodings of width head_dim as a bias: score + (sum over t = 1..head_dim/2 of cos((i - j)
-// / 10000^(2t / head_dim)) - head_dim/2) / (8 h / heads), h = 1..heads. What is subtracted makes it 0 at distance 0 and changes
-// no weight. No parameters. Chi et al. 2023, "Dissecting Transformer Length Extrapolation via the Lens of Receptive Field
-// Analysis", section 5.
+// / 10000^(2t / head_dim)) - head_dim/2) / (8 h / heads), h = 1..heads. Subtracting head_dim/2 makes the bias 0 at distance 0
+// and changes no weight. No parameters. Chi et al. 2023, "Dissecting Transformer Length Extrapolation via the Lens of Receptive
+// Field Analysis", section 5.
 class SandwichImpl : public torch::nn::Cloneable<SandwichImpl>, public AttentionPosition {
  public:
   explicit SandwichImpl(int64_t heads, int64_t head_dim = 128);
@@ -48,12 +47,12 @@ class SandwichImpl : public torch::nn::Cloneable<SandwichImpl>, public Attention
 };
 TORCH_MODULE(Sandwich);
 
-// A small network of the distance, relative to how far the query stands: score + f(psi(|i - j|) / (psi(max(i, |multiplier| *
-// threshold)) + 1e-6)), psi(x) = log(1 + |c| x), f: 1 -> width -> ReLU -> heads. It needs to know where the query stands:
-// shifting both positions changes it. Li et al. 2024, "Functional Interpolation for Relative Positions", section 3.
+// Adds a small network's function of the distance, divided by the query's position: score + f(psi(|i - j|) / (psi(max(i,
+// |multiplier| * threshold)) + 1e-6)), psi(x) = log(1 + |c| x), f: 1 -> width -> ReLU -> heads. Shifting both positions changes
+// it: give the true positions. Li et al. 2024, "Functional Interpolation for Relative Positions", section 3.
 class FireImpl : public torch::nn::Cloneable<FireImpl>, public AttentionPosition {
  public:
-  // width: units of the network. threshold: the paper's L, in steps, below which the distance alone counts.
+  // width: units of the network. threshold: the paper's L, in steps; query positions below it count as it.
   explicit FireImpl(int64_t heads, int64_t width = 32, double threshold = 512.0);
   void reset() override;
   std::optional<PositionProgram> program() const override;
@@ -83,10 +82,9 @@ class TemperatureImpl : public torch::nn::Cloneable<TemperatureImpl>, public Att
 };
 TORCH_MODULE(Temperature);
 
-// A trainable wave of the offset in each head and frequency: score + sum over t of cosine[h, t] cos(w_t (i - j)) + sine[h, t]
-// sin(w_t (i - j)), w_t = 10000^(-t / frequencies). The inner product of two of the book's positional encodings has this form,
-// with all cosines equal and no sines: what a head may learn from the encoding alone, without its content. Sines tell left
-// from right.
+// Adds trainable waves of the offset in each head: score + sum over t of cosine[h, t] cos(w_t (i - j)) + sine[h, t] sin(w_t (i
+// - j)), w_t = 10000^(-t / frequencies). The inner product of two of the book's positional encodings is such a sum, with equal
+// cosines and no sines. Sines tell left from right.
 class SinusoidalBiasImpl : public torch::nn::Cloneable<SinusoidalBiasImpl>, public AttentionPosition {
  public:
   explicit SinusoidalBiasImpl(int64_t heads, int64_t frequencies = 16);

@@ -1,4 +1,4 @@
-// Schemes that add to the scores: biases by offset and distance, and content by offset.
+// Schemes that add biases by offset and distance, or products of content and offset, to the scores.
 #ifndef HEED_NN_SCORE_TERMS_H_
 #define HEED_NN_SCORE_TERMS_H_
 
@@ -14,19 +14,20 @@
 
 namespace heed::nn {
 
-// A fixed slope m per head: the bias is -m * |key position - query position|, or, where not symmetric, m * (key position -
-// query position), which is the same under a causal mask. Press et al. 2022, "Train Short, Test Long", section 3.
+// Adds a bias that falls linearly with the distance, -m * |key position - query position| with a slope m per head, or, unless
+// symmetric, m * (key position - query position), the same under a causal mask. Press et al. 2022, "Train Short, Test Long",
+// section 3.
 class AlibiImpl : public torch::nn::Cloneable<AlibiImpl>, public AttentionPosition {
  public:
   explicit AlibiImpl(int64_t heads, bool symmetric = true, bool trainable = false);
   void reset() override;
   AttentionTensors tensors() const override;
   bool symmetric() const override { return symmetric_; }
-  // Slopes stay float32 where a module goes to 16 bits, which would round them.
+  // Casts to 16 bits leave the slopes float32, since they would round them.
   void to(torch::Device device, torch::Dtype dtype, bool non_blocking = false) override;
   void to(torch::Dtype dtype, bool non_blocking = false) override;
   using torch::nn::Module::to;
-  torch::Tensor slopes;  // [heads] float32; a parameter where trainable, else out of the state dict
+  torch::Tensor slopes;  // [heads] float32; a parameter if trainable, else not in the state dict
 
  private:
   int64_t heads_;
@@ -34,7 +35,7 @@ class AlibiImpl : public torch::nn::Cloneable<AlibiImpl>, public AttentionPositi
 };
 TORCH_MODULE(Alibi);
 
-// One trainable number per head and offset, clipped to max_distance; zeros at first.
+// Adds one trainable number per head and offset, clipped to max_distance, to the scores; zeros at first.
 class RelativeBiasImpl : public torch::nn::Cloneable<RelativeBiasImpl>, public AttentionPosition {
  public:
   RelativeBiasImpl(int64_t heads, int64_t max_distance);
@@ -47,10 +48,9 @@ class RelativeBiasImpl : public torch::nn::Cloneable<RelativeBiasImpl>, public A
 };
 TORCH_MODULE(RelativeBias);
 
-// One trainable number per bucket of offsets and head, zeros at first; `weight` has the layout of T5's
-// relative_attention_bias.weight. T5 does not scale its scores, so its weights want scale(1.0); attention and
-// MultiHeadAttention keep 1/sqrt(D) unless told otherwise. Raffel et al. 2020, "Exploring the Limits of Transfer Learning",
-// section 2.1.
+// Adds one trainable number per bucket of offsets and head, zeros at first; `weight` has the layout of T5's
+// relative_attention_bias.weight. T5 does not scale its scores: use scale(1.0) with its weights, instead of the default
+// 1/sqrt(D). Raffel et al. 2020, "Exploring the Limits of Transfer Learning", section 2.1.
 class T5BiasImpl : public torch::nn::Cloneable<T5BiasImpl>, public AttentionPosition {
  public:
   explicit T5BiasImpl(int64_t heads, T5Options options = {});
@@ -66,9 +66,9 @@ class T5BiasImpl : public torch::nn::Cloneable<T5BiasImpl>, public AttentionPosi
 };
 TORCH_MODULE(T5Bias);
 
-// Trainable vectors by clipped offset, shared by all heads, N(0, 1/sqrt(head_dim)) at first: row max_distance + offset is added
-// to the key that a query sees at that offset, and, where asked for, to the value and to the query that a key meets. Shaw et
-// al. 2018, "Self-Attention with Relative Position Representations", section 3.2; queries: He et al. 2021, "DeBERTa".
+// Adds trainable vectors by clipped offset to keys and, on request, to values and queries. All heads share them; they are N(0,
+// 1/sqrt(head_dim)) at first, in row max_distance + offset, offset = key position - query position. Shaw et al. 2018,
+// "Self-Attention with Relative Position Representations", section 3.2; queries: He et al. 2021, "DeBERTa".
 class ShawImpl : public torch::nn::Cloneable<ShawImpl>, public AttentionPosition {
  public:
   // value_dim 0: head_dim.
@@ -86,8 +86,8 @@ class ShawImpl : public torch::nn::Cloneable<ShawImpl>, public AttentionPosition
 TORCH_MODULE(Shaw);
 
 // Transformer-XL's scores: scale * ((q + u).k + (q + v).(W r)), r the sinusoidal encoding (halves) of query position - key
-// position, which is clipped to max_distance. u is added to the queries themselves (rotate), v and W make the tables. Dai et
-// al. 2019, "Transformer-XL", section 3.3.
+// position, clipped to max_distance. rotate_query adds u to the queries; v and W make the tables. Dai et al. 2019,
+// "Transformer-XL", section 3.3.
 class TransformerXLImpl : public torch::nn::Cloneable<TransformerXLImpl>, public AttentionPosition {
  public:
   // width: of the encoding; 0: heads * head_dim.
@@ -110,9 +110,10 @@ class TransformerXLImpl : public torch::nn::Cloneable<TransformerXLImpl>, public
 TORCH_MODULE(TransformerXL);
 
 // DeBERTa's disentangled attention: scale * (q.k + q.(K e[c]) + k.(Q e[c])), c the bucket of query position - key position,
-// scale 1/sqrt(3 head_dim) where a call gives none. Without buckets every distance below max_distance has a vector of its own;
-// with them those up to buckets/2 have, and farther ones share vectors by powers up to max_distance, as in DeBERTa-v2 and v3. K
-// and Q are linear layers, which the authors' models share with those of the content. He et al. 2021, "DeBERTa", section 3.1.
+// scale 1/sqrt(3 head_dim) unless the call gives one. Without buckets every distance below max_distance has its own vector.
+// With buckets, as in DeBERTa-v2 and v3, only distances up to buckets/2 have, and farther ones share vectors over ranges that
+// grow geometrically up to max_distance. K and Q are linear layers; the authors' models with share_att_key reuse the content's.
+// He et al. 2021, "DeBERTa", section 3.1.
 class DebertaImpl : public torch::nn::Cloneable<DebertaImpl>, public AttentionPosition {
  public:
   // buckets: 0: none. width: of the vectors; 0: heads * head_dim.
@@ -130,10 +131,9 @@ class DebertaImpl : public torch::nn::Cloneable<DebertaImpl>, public AttentionPo
 };
 TORCH_MODULE(Deberta);
 
-// Contextual positions: how far back a key is for a query is the number of keys from it on that the query looks for, each
-// counted by the sigmoid of its score; the query meets the table's row of that position, between two rows by their share. Rows
-// of farther positions than the last are the last one. See heed::ContextualPosition. Golovneva et al. 2024, "Contextual
-// Position Encoding", section 4.
+// Contextual positions: a key's position is the sum of the sigmoids of the query's scores from this key on. Adds the query
+// times the table's row of that position, interpolated between two rows; positions beyond the table count as the last. See
+// heed::ContextualPosition. Golovneva et al. 2024, "Contextual Position Encoding", section 4.
 class CopeImpl : public torch::nn::Cloneable<CopeImpl>, public AttentionPosition {
  public:
   // max_position: the number of positions, from 0.

@@ -3,7 +3,7 @@
 //   distributed::SequencePart part(group, tokens.size(1), {.layout = distributed::Layout::kZigzag});
 //   at::Tensor Y = encoder->forward(embedding->forward(part.of(tokens, 1)));
 //
-// Y is then what one process computes of the whole tokens, at the tokens of this rank.
+// Y is then the part of one process's result that belongs to this rank's tokens.
 #ifndef HEED_NN_SEQUENCE_PART_H_
 #define HEED_NN_SEQUENCE_PART_H_
 
@@ -17,32 +17,32 @@
 
 namespace heed::nn::distributed {
 
-// While it lives, the second dimension of what this thread hands to modules of nn is this rank's tokens of sequences whose
-// other tokens lie on the ranks of the group: attention is distributed::attention, encodings of the input and dropout count
-// tokens of the whole. Lengths (valid_lens) and positions that attention is given are those of the whole sequences; positions
-// given to encodings of the input are those of X. Every rank calls the same modules in the same order, also one without tokens,
-// and outside of it calls the backward pass of what it computed, which needs no SequencePart. Batch rows are the same on all
-// ranks of the group; see FirstBatchRow for those of several groups.
+// While it lives, the second dimension of the inputs that this thread gives to modules of nn is this rank's tokens of sequences
+// spread over the ranks of the group. Attention becomes distributed::attention; encodings of the input and dropout count tokens
+// of the whole. Give attention the lengths (valid_lens) and positions of the whole sequences, encodings of the input the
+// positions of X. Call the same modules in the same order on every rank, also on one without tokens. Call the backward pass on
+// every rank too; it needs no SequencePart. Batch rows are the same on all ranks of the group; see FirstBatchRow for several
+// groups.
 //
-// Gradients of parameters are then this rank's share, which whoever trains adds up over the ranks; those of schemes inside
-// attention and of tensors among its options too, which distributed::attention would return whole.
+// Gradients of parameters, of schemes inside attention and of tensors among its options are then this rank's share: add them up
+// over the ranks. (distributed::attention alone returns the latter whole.)
 //
-// Multi-head attention, Transformer encoders, AttentionEncoder, DecomposableEncoder, PositionalEncoding, LearnedPositions,
-// Dropout and all that looks at one token alone. Within it, encoders that convolve or recur and caches throw InvalidArgument.
-// One at a time in a thread.
+// It works with multi-head attention, Transformer encoders, AttentionEncoder, DecomposableEncoder, PositionalEncoding,
+// LearnedPositions, Dropout and all modules that read one token at a time. Encoders that convolve or recur, and caches, throw
+// InvalidArgument. A thread may have one at a time.
 class SequencePart {
  public:
   // Sequences of `steps` tokens, in contiguous parts that differ by one token at most, or in a zigzag. Throws InvalidArgument
-  // without a group, for a negative number of steps, for one that is no multiple of two parts a rank in a zigzag, and within
-  // another.
+  // without a group, for negative steps, for a zigzag of steps that are no multiple of twice the ranks, and inside another
+  // SequencePart.
   SequencePart(const c10::intrusive_ptr<c10d::ProcessGroup>& group, int64_t steps, Choice choice = {});
   ~SequencePart();
   SequencePart(const SequencePart&) = delete;
   SequencePart& operator=(const SequencePart&) = delete;
 
-  // This rank's tokens of whole sequences that every rank has, along a dimension. Differentiable.
+  // This rank's tokens of whole sequences that every rank holds, along a dimension. Differentiable.
   at::Tensor of(const at::Tensor& whole, int64_t dim) const;
-  // Which tokens of the whole they are, int64.
+  // Indices of this rank's tokens in the whole, int64.
   at::Tensor tokens() const;
 
   struct State;

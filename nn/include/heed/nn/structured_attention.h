@@ -1,4 +1,4 @@
-// Attention that embeds a sequence as a few weighted means of its states.
+// Attention that embeds a sequence as weighted means of its states.
 #ifndef HEED_NN_STRUCTURED_ATTENTION_H_
 #define HEED_NN_STRUCTURED_ATTENTION_H_
 
@@ -17,14 +17,14 @@ struct StructuredAttentionOptions {
   TORCH_ARG(bool, causal) = false;   // an embedding of steps 0..i for every step i
 };
 
-// With H [steps, width] the states of a sequence,
+// Embeds a sequence as `rows` weighted means of its states H [steps, width]:
 //
 //   A = softmax(W_s2 tanh(W_s1 H^T))   [rows, steps], each row over the steps (equation 6)
 //   M = A H                            [rows, width] (equation 7)
-//   P = ||A A^T - I||^2                squared Frobenius norm: small where rows look at few steps, and at others (equation 8)
+//   P = ||A A^T - I||^2                squared Frobenius norm: small where rows weight few, different steps (equation 8)
 //
-// Lin et al. 2017, "A Structured Self-attentive Sentence Embedding", sections 2.1 and 2.2. Computed as heed::nn::attention with
-// W_s2's rows for queries and one head of keys and values. Parameters W_s1.weight [hidden, width], W_s2.weight [rows, hidden].
+// Lin et al. 2017, "A Structured Self-attentive Sentence Embedding", sections 2.1 and 2.2. heed::nn::attention computes it with
+// W_s2's rows as queries and one head of keys and values. Parameters W_s1.weight [hidden, width], W_s2.weight [rows, hidden].
 class StructuredAttentionImpl : public torch::nn::Cloneable<StructuredAttentionImpl> {
  public:
   // Throws InvalidArgument that names the option.
@@ -32,12 +32,12 @@ class StructuredAttentionImpl : public torch::nn::Cloneable<StructuredAttentionI
   void reset() override;
 
   // H [batch, steps, width] -> M, its rows side by side: [batch, 1, rows * width], causal [batch, steps, rows * width].
-  // valid_lens: undefined or [batch]: steps at and beyond a length get no weight; the embedding of no step is 0. The observer
-  // sees a query for every step.
+  // valid_lens: undefined or [batch]: steps at and beyond a length get no weight; a length of 0 gives an embedding of 0. The
+  // observer gets a query for every step.
   torch::Tensor forward(const torch::Tensor& H, const torch::Tensor& valid_lens = {});
 
-  // The mean of P over the embeddings of the last forward pass in training that had a step; undefined before the first.
-  // Causal: the A of all steps at once, by sums that run along the sequence, in rows^2 numbers a step.
+  // The mean of P over all embeddings of at least one step in the last training forward pass; undefined before the first pass.
+  // If causal, running sums give P of every step, in rows^2 numbers a step.
   torch::Tensor penalty() const;
 
   StructuredAttentionOptions options;
@@ -52,7 +52,7 @@ class StructuredAttentionImpl : public torch::nn::Cloneable<StructuredAttentionI
 };
 TORCH_MODULE(StructuredAttention);
 
-// What the layers of StructuredAttention within a module add to its loss: the sum of their penalties, undefined without any.
+// The sum of the penalties of all StructuredAttention layers in a module, to add to its loss; undefined without any.
 torch::Tensor AnnotationPenalty(const torch::nn::Module& module);
 
 }  // namespace heed::nn

@@ -15,11 +15,7 @@
 namespace heed::nn {
 
 enum class Norm { kPost, kPre };
-enum class Activation {
-  kRelu,
-  kGelu,
-  kGeluTanh
-};  // kGelu: x * Phi(x), exact; kGeluTanh: its approximation by tanh, as GPT-2 has it
+enum class Activation { kRelu, kGelu, kGeluTanh };  // kGelu: x * Phi(x), exact; kGeluTanh: GPT-2's approximation by tanh
 
 torch::Tensor Activate(const torch::Tensor& X, Activation activation);
 
@@ -27,7 +23,7 @@ struct TransformerEncoderBlockOptions {
   TransformerEncoderBlockOptions(int64_t num_hiddens, int64_t ffn_num_hiddens, int64_t num_heads)
       : num_hiddens_(num_hiddens), ffn_num_hiddens_(ffn_num_hiddens), num_heads_(num_heads) {}
   TORCH_ARG(int64_t, num_hiddens);
-  TORCH_ARG(int64_t, ffn_num_hiddens);  // 0 leaves the feed-forward half out
+  TORCH_ARG(int64_t, ffn_num_hiddens);  // 0: no feed-forward half
   TORCH_ARG(int64_t, num_heads);
   TORCH_ARG(double, dropout) = 0.0;
   TORCH_ARG(bool, bias) = false;  // of the attention's projections; the feed-forward layers always have one
@@ -76,15 +72,16 @@ class PositionWiseFFNImpl : public torch::nn::Cloneable<PositionWiseFFNImpl> {
 };
 TORCH_MODULE(PositionWiseFFN);
 
-// Submodules attention, addnorm1, ffn, addnorm2 (d2l's names). X [batch, steps, num_hiddens] -> same.
+// Submodules attention, addnorm1, ffn, addnorm2 (d2l's names). X [batch, steps, num_hiddens] -> the same shape. Vaswani et al.
+// 2017, section 3.1; pre-norm: Xiong et al. 2020.
 class TransformerEncoderBlockImpl : public Cloneable<TransformerEncoderBlockImpl> {
  public:
   explicit TransformerEncoderBlockImpl(TransformerEncoderBlockOptions options);
   TransformerEncoderBlockImpl(int64_t num_hiddens, int64_t ffn_num_hiddens, int64_t num_heads, double dropout,
                               bool use_bias = false);  // d2l 1.0.3
   void reset() override;
-  // With a cache, X are the steps behind those of earlier calls, and valid_lens count from the first of all; for causal blocks.
-  // positions: as in MultiHeadAttention, where attention's scheme, its causality and its window look at them. masks: likewise.
+  // With a cache, X follows the steps of earlier calls, and valid_lens count from the very first step; for causal blocks and
+  // inference. positions and masks are those of MultiHeadAttention.
   torch::Tensor forward(const torch::Tensor& X, const torch::Tensor& valid_lens = {}, KeyValueCache* cache = nullptr,
                         const StepPositions& positions = {}, const AttentionMasks& masks = {});
 
@@ -100,9 +97,9 @@ class TransformerEncoderBlockImpl : public Cloneable<TransformerEncoderBlockImpl
 };
 TORCH_MODULE(TransformerEncoderBlock);
 
-// d2l's encoder: embedding * sqrt(num_hiddens), sinusoidal positions, blocks blks.block0, blks.block1, ...; pre-norm blocks
-// are followed by one more LayerNorm, final_norm. The embedding starts as torch::nn::Embedding does, as in the book, and
-// outweighs the positions; normal_(embedding->weight, 0, 1 / sqrt(num_hiddens)) makes both equally large (docs/encoders.md).
+// d2l's encoder: embedding * sqrt(num_hiddens), sinusoidal positions, blocks blks.block0, blks.block1, ...; one more LayerNorm,
+// final_norm, follows pre-norm blocks. The embedding starts as torch::nn::Embedding does, as in the book, and outweighs the
+// positions; normal_(embedding->weight, 0, 1 / sqrt(num_hiddens)) makes both equally large (docs/encoders.md).
 // tokens [batch, steps] int64 -> [batch, steps, num_hiddens].
 class TransformerEncoderImpl : public Cloneable<TransformerEncoderImpl> {
  public:

@@ -13,7 +13,7 @@ struct TransformerDecoderBlockOptions {
   TransformerDecoderBlockOptions(int64_t num_hiddens, int64_t ffn_num_hiddens, int64_t num_heads)
       : num_hiddens_(num_hiddens), ffn_num_hiddens_(ffn_num_hiddens), num_heads_(num_heads) {}
   TORCH_ARG(int64_t, num_hiddens);
-  TORCH_ARG(int64_t, ffn_num_hiddens);  // 0 leaves the feed-forward part out
+  TORCH_ARG(int64_t, ffn_num_hiddens);  // 0: no feed-forward part
   TORCH_ARG(int64_t, num_heads);
   TORCH_ARG(int64_t, encoder_size) = 0;  // width of the encoder's outputs; 0: num_hiddens
   TORCH_ARG(double, dropout) = 0.0;
@@ -27,7 +27,7 @@ struct TransformerDecoderBlockOptions {
   TORCH_ARG(bool, keep_attention_weights) = false;
 };
 
-// Keys and values of a block: those of the steps so far, and those of the encoder's outputs, projected once.
+// Keys and values of a block: of the target's steps so far, and of the encoder's outputs, projected once.
 struct DecoderBlockCache {
   KeyValueCache self, cross;
 };
@@ -42,9 +42,9 @@ class TransformerDecoderBlockImpl : public Cloneable<TransformerDecoderBlockImpl
   void reset() override;
 
   // X [batch, n, num_hiddens], encoder_outputs [batch, m, encoder_size] -> [batch, n, num_hiddens].
-  //   encoder_valid_lens, valid_lens   of the encoder's steps and of X's: undefined, [batch] or [batch, n]
-  //   cache    X are the steps behind those of earlier calls, which valid_lens count too. The first call projects
-  //            encoder_outputs; later ones do not look at it, and it may be undefined. For inference
+  //   encoder_valid_lens, valid_lens   lengths of encoder_outputs and of X: undefined, [batch] or [batch, n]
+  //   cache    X follows the steps of earlier calls, which valid_lens count too. The first call projects encoder_outputs; later
+  //            calls do not read it, and it may be undefined. For inference
   torch::Tensor forward(const torch::Tensor& X, const torch::Tensor& encoder_outputs,
                         const torch::Tensor& encoder_valid_lens = {}, const torch::Tensor& valid_lens = {},
                         DecoderBlockCache* cache = nullptr);
@@ -64,19 +64,19 @@ class TransformerDecoderBlockImpl : public Cloneable<TransformerDecoderBlockImpl
 };
 TORCH_MODULE(TransformerDecoderBlock);
 
-// What a decoder keeps of a batch between steps.
+// The caches of a decoder's blocks.
 struct DecoderCache {
   std::vector<DecoderBlockCache> blocks;  // empty before the first step
 
   int64_t length() const { return blocks.empty() ? 0 : blocks.front().self.length(); }
-  // Forgets the target's steps from `length` on; the encoder's stay.
+  // Forgets the target's steps from `length` on and keeps the encoder's.
   void truncate(int64_t length);
-  // Batch row b becomes what row rows[b] was, for beam search; encoder_valid_lens are the caller's to reorder.
+  // Moves row rows[b] to batch row b, for beam search. Reorder encoder_valid_lens yourself.
   void reorder(const torch::Tensor& rows);
 };
 
-// d2l's decoder: embedding * sqrt(num_hiddens), sinusoidal positions, blocks blks.block0, blks.block1, ..., dense; pre-norm
-// blocks are followed by one more LayerNorm, final_norm.
+// d2l's decoder: embedding * sqrt(num_hiddens), sinusoidal positions, blocks blks.block0, blks.block1, ..., dense; one more
+// LayerNorm, final_norm, follows pre-norm blocks.
 class TransformerDecoderImpl : public Cloneable<TransformerDecoderImpl> {
  public:
   TransformerDecoderImpl(int64_t vocab_size, int64_t num_blks, TransformerDecoderBlockOptions block, int64_t max_len = 1000);
@@ -85,7 +85,7 @@ class TransformerDecoderImpl : public Cloneable<TransformerDecoderImpl> {
   void reset() override;
 
   // tokens [batch, n] int64 -> logits [batch, n, vocab_size]. The other arguments are those of a block; with a cache, positions
-  // go on from its length.
+  // continue from its length.
   torch::Tensor forward(const torch::Tensor& tokens, const torch::Tensor& encoder_outputs,
                         const torch::Tensor& encoder_valid_lens = {}, const torch::Tensor& valid_lens = {},
                         DecoderCache* cache = nullptr);

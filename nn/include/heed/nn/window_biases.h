@@ -1,4 +1,4 @@
-// Biases of tokens that stand in a window of two axes.
+// Biases of tokens in a window of two axes.
 #ifndef HEED_NN_WINDOW_BIASES_H_
 #define HEED_NN_WINDOW_BIASES_H_
 
@@ -20,14 +20,14 @@ struct WindowShape {
   WindowShape(int64_t height_, int64_t width_) : height(height_), width(width_) {}
 };
 
-// What both biases share: where tokens stand, and a table by the difference of two places. Positions are whole numbers within
+// The base of both biases: places of tokens, and a table by the difference of two places. Positions are whole numbers within
 // the window, [B, N, 2] (row, column); without them, and where they have one number each, token n stands in row n / width,
 // column n % width.
 class WindowPosition : public AttentionPosition {
  public:
   int64_t axes() const override { return 2; }
   bool places() const override { return true; }
-  // The place of row y and column x is y * (2 * width - 1) + x, so that the difference of two tells both differences.
+  // The place of row y and column x is y * (2 * width - 1) + x; the difference of two places determines both differences.
   TokenPositions place(const TokenPositions& positions, int64_t steps) const override;
   // relative_bias of table().
   AttentionTensors tensors() const override;
@@ -48,8 +48,8 @@ class WindowPosition : public AttentionPosition {
   WindowShape window_;
 };
 
-// One trainable number for each head and pair of differences; `weight` has the layout of Swin's relative_position_bias_table.
-// Liu et al. 2021, "Swin Transformer", section 3.2.
+// Adds one trainable number for each head and pair of differences; `weight` has the layout of Swin's
+// relative_position_bias_table. Liu et al. 2021, "Swin Transformer", section 3.2.
 class SwinBiasImpl : public torch::nn::Cloneable<SwinBiasImpl>, public WindowPosition {
  public:
   SwinBiasImpl(int64_t heads, WindowShape window);
@@ -59,12 +59,12 @@ class SwinBiasImpl : public torch::nn::Cloneable<SwinBiasImpl>, public WindowPos
 };
 TORCH_MODULE(SwinBias);
 
-// 16 * sigmoid of a small network of the differences on a logarithmic scale, sign(x) log2(1 + 8 |x|) / 3, x a difference over
-// the largest of the window (of the pretrained window, where weights come from a smaller one). Liu et al. 2022, "Swin
-// Transformer V2", sections 3.2 and 3.3, whose attention is that of QueryKeyNorm's kL2.
+// Adds 16 * sigmoid of a small network of the differences on a logarithmic scale, sign(x) log2(1 + 8 |x|) / 3, x a difference
+// over the largest of the window, or of pretrained_window. Liu et al. 2022, "Swin Transformer V2", sections 3.2 and 3.3; use it
+// with QueryKeyNorm's kL2, as the paper does.
 class SwinV2BiasImpl : public torch::nn::Cloneable<SwinV2BiasImpl>, public WindowPosition {
  public:
-  // pretrained_window: 0 x 0 stands for the window itself.
+  // pretrained_window: window of the training; 0 x 0: the window itself.
   SwinV2BiasImpl(int64_t heads, WindowShape window, int64_t hidden = 512, WindowShape pretrained_window = {});
   void reset() override;
   at::Tensor table() const override;

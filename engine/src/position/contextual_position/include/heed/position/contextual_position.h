@@ -1,4 +1,4 @@
-// Positions that count what a query looks for.
+// Positions that count the keys that a query gates in.
 #ifndef HEED_POSITION_CONTEXTUAL_POSITION_H_
 #define HEED_POSITION_CONTEXTUAL_POSITION_H_
 
@@ -6,12 +6,12 @@
 
 namespace heed {
 
-// Golovneva et al. 2024, "Contextual Position Encoding", section 4 (CoPE). Each score s[i,j], after all that is added to it,
-// opens a gate g[i,j] = 1 / (1 + exp(-s[i,j])), 0 where a query may not look. The position of key j for query i is the sum of
-// the gates from key j to the last key of the sequence, p[i,j] = min(sum over k >= j of g[i,k], P - 1), whatever positions
-// tokens are given; under causality that is the number of keys from j to i that the query looks for. q[i].table[p[i,j]] is
-// added to the score, linear between whole positions; its derivative at a whole one is that of the next larger positions.
-// The scale must not be 0. Finite entries only.
+// Golovneva et al. 2024, "Contextual Position Encoding", section 4 (CoPE). Each score s[i,j], with all other terms, has a gate
+// g[i,j] = 1 / (1 + exp(-s[i,j])), 0 for hidden keys. The position of key j for query i is the sum of the gates from key j to
+// the last key of the sequence, p[i,j] = min(sum over k >= j of g[i,k], P - 1); positions of tokens have no influence. Under
+// causality it counts the keys from j to i that the query gates in. q[i].table[p[i,j]] is added to the score, linear between
+// whole positions; the derivative at a whole position is that towards larger ones. The scale must not be 0. Finite entries
+// only.
 struct ContextualPosition {
   Table<2> table;  // [P, D], P at least 1
 };
