@@ -322,8 +322,14 @@ TEST(Tangent, IsNotReachedByWhatIsHidden) {
   Attention attention;
   attention.key_lengths = Lengths::PerBatch(lengths.data(), 2);
   attention.softcap = 5.0;
+  // Five keys amid others, too.
+  std::array<bool, 90> mask{};
+  std::fill(mask.begin(), mask.end(), true);
+  std::fill_n(mask.begin() + 5, 5, false);
+  attention.mask = Mask{View<const bool, 4>::Contiguous(mask.data(), {1, 1, 1, 90})};
   AllTangents<float> clean(shape), spoiled(shape);
   for (std::vector<float>* rows : {&spoiled.problem.k, &spoiled.problem.v, &spoiled.tangents.k, &spoiled.tangents.v}) {
+    std::fill_n(rows->begin() + 5 * 8, 5 * 8, std::numeric_limits<float>::quiet_NaN());
     for (int64_t x = 50 * 8; x < 90 * 8; ++x) (*rows)[static_cast<std::size_t>(x)] = std::numeric_limits<float>::quiet_NaN();
     for (std::size_t x = 90 * 8; x < rows->size(); ++x) (*rows)[x] = std::numeric_limits<float>::infinity();
   }
