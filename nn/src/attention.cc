@@ -11,6 +11,7 @@
 #include "heed/error.h"
 #include "heed/nn/attention_position.h"
 #include "heed/nn/dropout.h"
+#include "operator_node.h"
 #include "scheme_options.h"
 #include "token_positions.h"
 
@@ -52,6 +53,7 @@ AttentionOutput attention(const at::Tensor& query_view, const at::Tensor& key_vi
 
   AttentionOutput result{forward.output, forward.lse, {}, forward.statistics};
   if (options.return_weights()) {
+    RefuseTangents("weights", {result.output});
     const at::NoGradGuard no_grad;
     result.weights = AttentionWeights(query, key, result.lse.detach(), resolved, heads, rows);
   }

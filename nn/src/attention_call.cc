@@ -2,6 +2,7 @@
 
 #include <array>
 #include <limits>
+#include <string>
 #include <utility>
 
 #include <ATen/ATen.h>
@@ -9,6 +10,7 @@
 #include "attention_tensors.h"
 #include "executor.h"
 #include "heed/attention_check.h"
+#include "heed/error.h"
 #include "heed/thread_workspace.h"
 #include "program_tables.h"
 #include "tensor_view.h"
@@ -172,6 +174,58 @@ Operands GradientsOf(const ResultGradients& d_results, const SavedCall& saved, O
     gradient = gradient.to(own.scalar_type());
   }
   return d;
+}
+
+namespace {
+
+// The tangents of tables as the engine takes them; held: the tensors behind the views.
+template <class A>
+BiasGradients<A> TableTangents(const OperandTangents& tangents, const at::Tensor& query, AttentionTensors& held) {
+  held.bias = tangents[Operands::Index("bias")];
+  held.relative_bias = tangents[Operands::Index("relative_bias")];
+  held.slopes = tangents[Operands::Index("slopes")];
+  held = Resolved(held, query);
+  if (held.bias.defined()) held.bias = held.bias.to(AccumulatorType(query.scalar_type()));
+  BiasGradients<A> biases;
+  biases.bias = ViewOf<A, 4>(held.bias);
+  biases.relative_bias = ViewOf<A, 2>(held.relative_bias);
+  biases.slopes = ViewOf<A, 1>(held.slopes);
+  return biases;
+}
+
+}  // namespace
+
+TangentResult AttentionTangent(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+                               AttentionOptions options, const OperandTangents& tangents) {
+  Operands operands{query, key, value, options.tensors()};
+  for (std::size_t t = 0; t < kTangents; ++t) {
+    const at::Tensor &tangent = tangents[t], &operand = *operands.All()[t];
+    if (!tangent.defined()) continue;
+    const std::string name = Operands::Name(t);
+    if (!operand.defined()) throw InvalidArgument("t_" + name + ": expected none, because there is no " + name);
+    if (!tangent.sizes().equals(operand.sizes()) || tangent.scalar_type() != operand.scalar_type())
+      throw InvalidArgument("t_" + name + ": expected the shape and type of " + name + ", " + ShapeText(operand) + " " +
+                            at::toString(operand.scalar_type()) + ", got " + ShapeText(tangent) + " " +
+                            at::toString(tangent.scalar_type()));
+  }
+  options.tensors() = Resolved(options.tensors(), query);
+  const at::TensorOptions rows = query.options().dtype(AccumulatorType(query.scalar_type()));
+  const std::array<int64_t, 3> row_shape{query.size(0), query.size(1), query.size(2)};
+  TangentResult result{EmptyOutput(query, value, query.scalar_type()), at::empty(row_shape, rows),
+                       EmptyOutput(query, value, query.scalar_type()), at::empty(row_shape, rows)};
+  TorchExecutor executor;
+  AttentionTensors held;
+  WithElementType(query.scalar_type(), [&]<class T>(T) {
+    using A = Accum<T>;
+    const Tangents<T> given{.q = ViewOf<const T, 4>(tangents[0]),
+                            .k = ViewOf<const T, 4>(tangents[1]),
+                            .v = ViewOf<const T, 4>(tangents[2]),
+                            .biases = TableTangents<A>(tangents, query, held)};
+    Tangent<T>(EngineOptions<A>(options), ViewOf<const T, 4>(query), ViewOf<const T, 4>(key), ViewOf<const T, 4>(value), given,
+               ViewOf<T, 4>(result.output), ViewOf<T, 4>(result.t_output), ViewOf<A, 3>(result.lse), ViewOf<A, 3>(result.t_lse),
+               ThreadWorkspace(), executor);
+  });
+  return result;
 }
 
 at::Tensor AttentionWeights(const at::Tensor& query, const at::Tensor& key, const at::Tensor& lse,

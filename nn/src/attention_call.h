@@ -118,6 +118,17 @@ Operands AttentionBackward(const ResultGradients& d_results, const SavedCall& sa
 Operands GradientsOf(const ResultGradients& d_results, const SavedCall& saved, Operands given, AttentionOptions options,
                      const Wanted& wanted);
 
+// Tangents of a call's operands, in the order of Operands: of those that may have one, which come first.
+inline constexpr std::size_t kTangents = Operands::Index("slopes") + 1;
+using OperandTangents = std::array<at::Tensor, kTangents>;
+struct TangentResult {
+  at::Tensor output, lse, t_output, t_lse;
+};
+// Forward mode: the results of AttentionForward and their tangents. Tables, and tangents of tables, come as they were given; an
+// undefined tangent counts as zeros. Throws InvalidArgument where a tangent has not the shape and type of what it belongs to.
+TangentResult AttentionTangent(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+                               AttentionOptions options, const OperandTangents& tangents);
+
 // The weights before dropout of chosen heads and rows (int64; undefined: all), [B, heads, rows, Nk], from the log-sum-exp of
 // the forward pass.
 at::Tensor AttentionWeights(const at::Tensor& query, const at::Tensor& key, const at::Tensor& lse,

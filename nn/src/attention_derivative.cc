@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -22,6 +23,8 @@ using torch::jit::Stack;
 
 // Query, key and value, the options' tensors, the seed.
 constexpr std::size_t kTensors = 3 + AttentionTensors::kCount + 1;
+constexpr std::size_t kColumnDecay = kTensors - 2;
+static_assert(std::string_view(AttentionTensors::kNames[kColumnDecay - 3]) == "column_decay");
 // Of the operator's results, those that are differentiable, and what a backward pass needs beside them.
 constexpr std::size_t kOutput = 0, kLse = 1, kStatistics = 2, kRemainder = 3, kCorrection = 4, kLargestKey = 5, kResults = 6;
 // Behind the tensors are saved output, lse, remainder and correction, then statistics and their keys.
@@ -92,9 +95,8 @@ void Give(const Pointer& node, const ForwardResult& of) {
   node->Save({of.largest_key});
 }
 
-void ForwardWithDerivative(const OperatorHandle& op, c10::DispatchKeySet keys, Stack* stack) {
-  const variable_list tensors = TensorsOnStack(op, *stack, 0, kTensors);
-  RefuseTangents("attention", tensors);
+// The operator's kernel below autograd, with a node where autograd asks for one.
+void ForwardWithNode(const OperatorHandle& op, c10::DispatchKeySet keys, Stack* stack, const variable_list& tensors) {
   if (!WantsNode(OperandsOf(tensors))) return CallBelowAutograd(op, keys, stack);
   const auto numbers = stack->end() - static_cast<std::ptrdiff_t>(op.schema().arguments().size() - kTensors);
   const auto node = NodeOf(tensors, std::vector<IValue>(numbers, stack->end() - 2));
@@ -108,7 +110,67 @@ void ForwardWithDerivative(const OperatorHandle& op, c10::DispatchKeySet keys, S
        {result(kOutput), result(kLse), result(kStatistics), result(kRemainder), result(kCorrection), result(kLargestKey)});
 }
 
+// Names what has no tangent of a call in which some tensor has one.
+void CheckTangents(const variable_list& tensors, bool statistics) {
+  const auto refuse = [](bool refused, const char* how, const char* what) {
+    TORCH_CHECK_NOT_IMPLEMENTED(!refused, "attention: forward-mode differentiation is not implemented ", how, what);
+  };
+  for (std::size_t t = kTangents; t < 3 + AttentionTensors::kCount; ++t)
+    refuse(HasTangent(tensors[t]), "of ", AttentionTensors::kNames[t - 3]);
+  for (std::size_t t = kTangents; t < Operands::Index("score_reals"); ++t)
+    refuse(tensors[t].defined(), "beside ", Operands::Name(t));
+  refuse(tensors[kColumnDecay].defined(), "beside ", "column_decay");
+  refuse(statistics, "of ", "statistics");
+}
+
+// Calls the operator of tangents: of primal operands, through the dispatcher, where whoever follows sees it.
+Stack CallTangent(const variable_list& tensors, const std::vector<IValue>& numbers) {
+  static const OperatorHandle tangent = c10::Dispatcher::singleton().findSchemaOrThrow("heed::attention_tangent", "");
+  Stack stack;
+  stack.reserve(tangent.schema().arguments().size());
+  for (const at::Tensor& tensor : tensors) stack.push_back(OptionalValue(HasTangent(tensor) ? tensor._fw_primal(0) : tensor));
+  for (std::size_t t = 0; t < kTangents; ++t)
+    stack.push_back(OptionalValue(tensors[t].defined() ? tensors[t]._fw_grad(/*level=*/0) : tensors[t]));
+  stack.insert(stack.end(), numbers.begin(), numbers.end());
+  tangent.callBoxed(&stack);
+  return stack;  // output, lse and the tangents of both
+}
+
+void ForwardWithDerivative(const OperatorHandle& op, c10::DispatchKeySet keys, Stack* stack) {
+  const variable_list tensors = TensorsOnStack(op, *stack, 0, kTensors);
+  if (!HasTangent(tensors)) return ForwardWithNode(op, keys, stack, tensors);
+  const std::size_t arguments = op.schema().arguments().size();
+  const bool statistics = torch::jit::peek(*stack, 0, 2).toBool(), exact = stack->back().toBool();
+  CheckTangents(tensors, statistics);
+  const auto first = stack->end() - static_cast<std::ptrdiff_t>(arguments - kTensors);
+  Stack both = CallTangent(tensors, std::vector<IValue>(first, stack->end() - 2));
+  const auto result = [&](std::size_t r) { return both[r].toTensor(); };
+  if (exact || WantsNode(OperandsOf(tensors))) {
+    ForwardWithNode(op, keys, stack, tensors);
+  } else {
+    torch::jit::drop(*stack, arguments);
+    // Results themselves do not depend on tangents, which may have gradients.
+    const auto primal = [&](std::size_t r) { return result(r).requires_grad() ? result(r).detach() : result(r); };
+    torch::jit::push(*stack, primal(kOutput), primal(kLse), at::Tensor(), at::Tensor(), at::Tensor(), at::Tensor());
+  }
+  for (const std::size_t r : {kOutput, kLse})
+    torch::jit::peek(*stack, r, kResults).toTensor()._set_fw_grad(result(2 + r), /*level=*/0, /*is_inplace_op=*/false);
+}
+
+// The same, called of what nothing intercepts but tangents.
+ForwardResult CallForward(const variable_list& tensors, const AttentionOptions& options) {
+  static const OperatorHandle forward = c10::Dispatcher::singleton().findSchemaOrThrow("heed::attention_forward", "");
+  Stack stack;
+  for (const at::Tensor& tensor : tensors) stack.push_back(OptionalValue(tensor));
+  for (IValue& number : NumbersOf(options)) stack.push_back(std::move(number));
+  torch::jit::push(stack, options.return_statistics(), false);
+  forward.callBoxed(&stack);
+  variable_list results = TensorsOf(stack);
+  return {std::move(results[kOutput]), std::move(results[kLse]), std::move(results[kStatistics]), {}, {}, {}};
+}
+
 void BackwardOnce(const OperatorHandle& op, c10::DispatchKeySet keys, Stack* stack) {
+  RefuseTangents("the gradient of attention", TensorsOnStack(op, *stack, 0, 9 + kTensors));
   CallOnce("attention", op, keys, stack, TensorsOnStack(op, *stack, 0, 9 + kTensors));
 }
 
@@ -120,7 +182,7 @@ ForwardResult DifferentiableAttention(const at::Tensor& query, const at::Tensor&
   variable_list tensors{query, key, value};
   for (at::Tensor* tensor : own.All()) tensors.push_back(std::move(*tensor));
   tensors.push_back(options.dropout() != 0.0 && options.seed() ? at::scalar_tensor(*options.seed(), at::kLong) : at::Tensor());
-  RefuseTangents("attention", tensors);
+  if (HasTangent(tensors)) return CallForward(tensors, options);
   const bool wanted = WantsNode(OperandsOf(tensors));
   const at::NoGradGuard no_grad;
   ForwardResult result = AttentionForward(query, key, value, options, wanted ? Kept::kExact : Kept::kLse);

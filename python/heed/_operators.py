@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch.autograd import forward_ad
 from typing_extensions import TypeGuard
 
 from . import _library  # noqa: F401  registers the operators
@@ -16,12 +17,13 @@ from ._order import causal_name
 _ops = torch.ops.heed
 
 _FORWARD, _BACKWARD = _ops.attention_forward.default, _ops.attention_backward.default
+_TANGENT = _ops.attention_tangent.default
 # The operands and the first of the options.
 DIFFERENTIABLE = tuple(result.name.removeprefix("d_") for result in _BACKWARD._schema.returns)
 OPTIONS = tuple(a.name for a in _FORWARD._schema.arguments if not a.kwarg_only)[3:-1]
 # Whose rows mean the same wherever they lie in a batch. One table serves a whole batch, and dropout and programs count its rows.
 _OF_A_ROW = {"query", "key", "value", "output", "lse", "remainder", "correction", "d_output", "d_lse"} | {
-    "query_lengths", "key_lengths", "prefix_lengths",
+    "query_lengths", "key_lengths", "prefix_lengths", "t_query", "t_key", "t_value",
 }  # fmt: skip
 
 
@@ -69,6 +71,7 @@ def map_over_rows(
 
 map_over_rows(_FORWARD, "attention", _by_row)
 map_over_rows(_BACKWARD, "attention", _by_row)
+map_over_rows(_TANGENT, "attention", _by_row)
 
 
 def may_attend_plainly(query: object, key: object, value: object, options: dict[str, Any]) -> TypeGuard[torch.Tensor]:
@@ -138,7 +141,9 @@ def weights(
     heads: torch.Tensor | None,
     rows: torch.Tensor | None,
 ) -> Any:
-    """The weights before dropout of chosen heads and rows (None: all), without derivative."""
+    """The weights before dropout of chosen heads and rows (None: all), without derivative; NotImplementedError in forward mode."""
+    if not torch.compiler.is_compiling() and forward_ad.unpack_dual(lse).tangent is not None:
+        raise NotImplementedError("return_weights: weights have no derivative in forward mode")
     detached = {name: t.detach() if isinstance(t, torch.Tensor) else t for name, t in options.items()}
     with torch.no_grad():
         return _ops.attention_weights(query.detach(), key.detach(), lse.detach(), heads=heads, rows=rows, **detached)
@@ -159,6 +164,10 @@ def _count_operations() -> None:
     @register_flop_formula(_ops.attention_backward)
     def backward(d_output: Any, d_lse: Any, query: Any, key: Any, value: Any, *_: Any, **__: Any) -> int:
         return of_products(3, 2, query, key, value)
+
+    @register_flop_formula(_ops.attention_tangent)
+    def tangent(query: Any, key: Any, value: Any, *_: Any, **__: Any) -> int:
+        return of_products(3, 3, query, key, value)
 
     def of_chunks(query: Any, value: Any, pairs: tuple[float, float], states: int) -> int:
         """Of products over the pairs of chunks of 64 steps (of widths of keys and of values) and of a state with rows."""

@@ -31,14 +31,32 @@ TEST(AttentionDerivativeTest, SecondDerivativeRaises) {
   }
 }
 
-TEST(AttentionDerivativeTest, TangentsAreRefusedWithAndWithoutGradients) {
+TEST(AttentionDerivativeTest, TangentsPassWithAndWithoutGradients) {
   const Given in;
+  const at::Tensor q = in.q.to(at::kDouble), k = in.k.to(at::kDouble), v = in.v.to(at::kDouble);
+  const at::Tensor direction = at::cos(q), bias = at::sin(at::arange(25, at::kDouble)).view({5, 5}), of_bias = at::cos(bias);
+  const auto along = [&](double step) {
+    return attention(q + step * direction, k, v, AttentionOptions().bias(bias + step * of_bias));
+  };
+  constexpr double kStep = 1e-6;
+  const AttentionOutput above = along(kStep), below = along(-kStep);
   const uint64_t level = torch::autograd::ForwardADLevel::get_next_idx();
-  const at::Tensor dual = at::_make_dual(in.q, at::ones_like(in.q), static_cast<int64_t>(level));
-  EXPECT_ANY_THROW(attention(dual, in.k, in.v));
-  EXPECT_ANY_THROW(attention(dual, in.k.clone().set_requires_grad(true), in.v));
+  const auto dual = [&](const at::Tensor& tensor, const at::Tensor& tangent) {
+    return at::_make_dual(tensor, tangent, static_cast<int64_t>(level));
+  };
+  for (const bool gradients : {false, true}) {
+    const at::Tensor keys = k.clone().set_requires_grad(gradients);
+    const AttentionOutput result = attention(dual(q, direction), keys, v, AttentionOptions().bias(dual(bias, of_bias)));
+    EXPECT_EQ(result.output.requires_grad(), gradients);
+    EXPECT_TRUE(at::allclose(result.output._fw_grad(0), (above.output - below.output) / (2 * kStep), 1e-7, 1e-7));
+    EXPECT_TRUE(at::allclose(result.lse._fw_grad(0), (above.lse - below.lse) / (2 * kStep), 1e-7, 1e-7));
+  }
+  EXPECT_THROW(attention(dual(q, direction), k, v, AttentionOptions().return_statistics(true)), c10::NotImplementedError);
+  EXPECT_THROW(attention(dual(q, direction), k, v, AttentionOptions().return_weights(true)), c10::NotImplementedError);
+  EXPECT_THROW(attention(q, k, v, AttentionOptions().sinks(dual(bias[0].narrow(0, 0, 2), of_bias[0].narrow(0, 0, 2)))),
+               c10::NotImplementedError);
   torch::autograd::ForwardADLevel::release_idx(level);
-  EXPECT_NO_THROW(attention(in.q, in.k, in.v));
+  EXPECT_FALSE(attention(q, k, v).output._fw_grad(0).defined());
 }
 
 TEST(AttentionDerivativeTest, OnlyNeededGradientsAreReturned) {

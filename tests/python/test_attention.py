@@ -166,14 +166,6 @@ def test_second_derivative_raises():
         torch.func.grad(lambda x: torch.func.grad(lambda y: heed.attention(y, k, v).square().sum())(x).sum())(q)
 
 
-def test_forward_mode_raises():
-    q, k, v = operands()
-    with pytest.raises((RuntimeError, NotImplementedError)):
-        torch.func.jvp(lambda x: heed.attention(x, k, v), (q,), (torch.ones_like(q),))
-    with torch.autograd.forward_ad.dual_level(), pytest.raises((RuntimeError, NotImplementedError)):
-        heed.attention(torch.autograd.forward_ad.make_dual(q, torch.ones_like(q)), k, v)
-
-
 def test_modes_see_an_operator_that_they_can_look_into():
     from torch._subclasses.fake_tensor import FakeTensorMode
     from torch.fx.experimental.proxy_tensor import make_fx

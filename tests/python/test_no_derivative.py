@@ -25,24 +25,39 @@ def test_weights_and_tables_raise():
         _ops.rotary_table(positions, *frequencies)[0].sum().backward()
 
 
-def output_of_the_operator(x, k, v):
-    return _ops.attention_forward(x, k, v)[0]
-
-
 def gradient_by_the_operator(x, k, v):
     output, lse, *_ = _ops.attention_forward(k, k, v)
     return _ops.attention_backward(output, None, x, k, v, output, lse, None, None)[0]
 
 
-def output_of_the_short_way(x, k, v):
-    return _ops.attention_plain(x, k, v)
+def statistics_of_rows(x, k, v):
+    return _ops.attention_forward(x, k, v, statistics=True)[2]
+
+
+def beside_content_vectors(x, k, v):
+    return _ops.attention_forward(x, k, v, content_keys=k[0, 0, :, :])[0]
+
+
+def weights_of_rows(x, k, v):
+    return heed.attention(x, k, v, return_weights=True).weights
+
+
+def tangent_of_a_tangent(x, k, v):
+    return _ops.attention_tangent(x, k, v, t_query=v)[2]
 
 
 def rotated_by_tables(x, k, v):
     return _ops.rotary(v, x[0, 0, :, :2], k[0, 0, :, :2], layout="half", rotary_dim=4)
 
 
-FORWARD_MODE = [output_of_the_operator, gradient_by_the_operator, output_of_the_short_way, rotated_by_tables]
+FORWARD_MODE = [
+    gradient_by_the_operator,
+    statistics_of_rows,
+    beside_content_vectors,
+    weights_of_rows,
+    tangent_of_a_tangent,
+    rotated_by_tables,
+]
 
 
 @pytest.mark.parametrize("function", FORWARD_MODE)

@@ -90,6 +90,20 @@ def backward_calls():
     yield {"d_output": output, "d_lse": lse, **of_statistics, **saved, **call}
 
 
+# What attention_tangent takes with the options that it shares with the others, and refuses.
+WITHOUT_TANGENT = {
+    "content_keys", "content_values", "content_queries", "transformer_xl_positions", "transformer_xl_bias", "contextual_position",
+    "column_decay",
+}  # fmt: skip
+
+
+def tangent_calls():
+    for call in attention_calls():
+        call = {name: value for name, value in call.items() if name not in WITHOUT_TANGENT}
+        named = [name for name in ("query", "key", "value", "bias", "relative_bias", "slopes") if name in call]
+        yield {**call, **{f"t_{name}": random(*call[name].shape, seed=20 + i) for i, name in enumerate(named)}}
+
+
 def weights_calls():
     for call in attention_calls():
         if "packed_queries" in call:  # weights are not defined for packed sequences
@@ -158,6 +172,7 @@ CALLS = {
     "attention_plain": plain_calls,
     "attention_same_plain": plain_calls,
     "attention_backward": backward_calls,
+    "attention_tangent": tangent_calls,
     "attention_weights": weights_calls,
     "linear_mixer_forward": mixer_calls,
     "linear_mixer_backward": mixer_backward_calls,
@@ -177,6 +192,7 @@ WITHOUT_CALL = {
     ("attention_weights", "packed_keys"),
     ("attention_same_plain", "attn_mask"),
     ("distributed_attention", "tensors"),
+    *(("attention_tangent", name) for name in WITHOUT_TANGENT),
 }
 
 

@@ -379,9 +379,14 @@ def test_compiled_autograd(subject):
 
 
 @subjects
-def test_forward_mode_is_refused(subject):
-    with pytest.raises(NotImplementedError, match="forward-mode differentiation is not implemented"):
-        torch.func.jvp(SUBJECTS[subject], (X,), (X,))
+def test_forward_mode(subject):
+    function, direction = SUBJECTS[subject], torch.randn_like(X)
+    output, tangent = torch.func.jvp(function, (X,), (direction,))
+    assert_close(output, function(X))
+    d = torch.randn_like(output)
+    x = X.clone().requires_grad_()
+    (gradient_of_d,) = torch.autograd.grad(function(x), x, d)
+    torch.testing.assert_close((tangent * d).sum(), (direction * gradient_of_d).sum(), rtol=1e-4, atol=1e-4)
 
 
 @subjects

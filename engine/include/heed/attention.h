@@ -1,4 +1,4 @@
-// Exact multi-head attention on the CPU, forward and backward, in memory linear in the sequence length.
+// Exact multi-head attention on the CPU, forward, backward and forward mode, in memory linear in the sequence length.
 //
 //   s[i,j] = cap(scale * (q[i].(k[j] + a[i,j]) + k[j].e[i,j])) + bias[i,j]     for the keys j that query i may attend to
 //   p[i,:] = softmax(s[i,:])             lse[i] = log sum_j exp(s[i,j])       (natural logarithm; a sink is one more key)
@@ -82,6 +82,27 @@ template <class T>
 void Forward(const Attention& attention, View<const std::type_identity_t<T>, 4> q, View<const std::type_identity_t<T>, 4> k,
              View<const std::type_identity_t<T>, 4> v, View<T, 4> out, View<Accum<T>, 3> lse = {});
 
+// The tangents of a call's inputs, each in the shape of what it belongs to; an absent one is 0.
+template <class T>
+struct Tangents {
+  View<const T, 4> q, k, v;
+  // Of parameters of positional schemes, only read: those of dense biases, of tables by offset alone and of slopes; others are
+  // refused.
+  BiasGradients<Accum<T>> biases;
+};
+
+// Forward mode: out and lse as Forward has them, and how fast they change when the inputs change at the speed of their tangents
+// (the product of the Jacobian with them, JVP), in one walk over the keys and as little memory. With t_s the tangent of the
+// scores:
+//   t_lse[i] = sum_j p[i,j] t_s[i,j]     t_out[i] = sum_j drop(p[i,j]) (t_s[i,j] v[j] + t_v[j]) - t_lse[i] out[i]
+// t_out [B, Hq, Nq, Dv] and t_lse [B, Hq, Nq] are overwritten; lse and t_lse may be absent. 16-bit calls compute in float and
+// round t_out once. What a pair that is hidden holds goes nowhere; rows without weights have tangents of 0. Content biases,
+// Transformer-XL, column decay and contextual positions are refused.
+template <class T>
+void Tangent(const Attention& attention, View<const std::type_identity_t<T>, 4> q, View<const std::type_identity_t<T>, 4> k,
+             View<const std::type_identity_t<T>, 4> v, const Tangents<T>& tangents, View<T, 4> out, View<T, 4> t_out,
+             View<Accum<T>, 3> lse, View<Accum<T>, 3> t_lse, Workspace& workspace, Executor& executor);
+
 // The gradients of sum(out * d_out) + sum(lse * d_lse) + sum(entropy * d_entropy) + sum(max_weight * d_max_weight) +
 // sum(mean_distance * d_mean_distance), without the terms whose gradients are absent.
 // out, lse, remainder and correction come from the forward pass with the same Attention. 16-bit gradients are computed in float
@@ -105,6 +126,7 @@ void Weights(const Attention& attention, View<const T, 4> q, View<const T, 4> k,
 // Bytes of workspace that a call uses with an executor of this concurrency. element_bytes: 4 float, 8 double, 2 the rest. For
 // packed sequences give their number as batch and the longest lengths. Throws InvalidArgument.
 std::size_t ForwardWorkspace(const Attention& attention, const Shape& shape, int element_bytes, int concurrency);
+std::size_t TangentWorkspace(const Attention& attention, const Shape& shape, int element_bytes, int concurrency);
 std::size_t BackwardWorkspace(const Attention& attention, const Shape& shape, int element_bytes, int concurrency);
 
 // The SIMD targets compiled in that this CPU can run, best first ("AVX3_BF16", "AVX3", "AVX2", "SSE2", ...).

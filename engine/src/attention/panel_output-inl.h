@@ -71,7 +71,7 @@ class PanelOutput {
   // After SoftmaxState::Finish.
   virtual void Normalise(const SoftmaxState<T>& state) { state.Normalise(d_); }
   // To the caller's rows.
-  virtual void Write(const SoftmaxState<T>& /*state*/) { WriteOutput(); }
+  virtual void Write(const SoftmaxState<T>& /*state*/) { WriteRows(problem_.out, scratch_.output, problem_.remainder); }
 
  protected:
   // Rows of the output: values, those of schemes, the mean distance.
@@ -86,6 +86,29 @@ class PanelOutput {
       if (hook->weighs()) hook->Weigh(place, weights);
   }
 
+  // columns [Dv, panel] to the caller's rows; remainder: where what rounding takes goes, or without data.
+  void WriteRows(const core::Output& target, const T* columns, const core::Output& remainder) {
+    const auto rows_of = [&](int64_t x) { return QueriesOf(problem_.plan, target, panel_->b, panel_->head + x); };
+    const StoredRows<std::byte> first = rows_of(0);
+    if (AreBlocks<T>(*panel_) && first.template Holds<T>() && first.element_stride == 1) {
+      for (int64_t x = 0; x < panel_->heads; ++x) {
+        const StoredRows<std::byte> out = rows_of(x);
+        Transpose(columns + x * panel_->count, panel_->width, shape_.value_dim, panel_->count, T{1},
+                  reinterpret_cast<T*>(out.At(panel_->begin, 0)), out.row_stride);
+      }
+      return;
+    }
+    const int64_t stride = problem_.cut.value_dim;
+    Transpose(columns, panel_->width, shape_.value_dim, attention::RoundUp(panel_->used(), kTransposeBlock<T>), T{1},
+              scratch_.rows, stride);
+    for (int64_t w = 0; w < panel_->used(); ++w) {
+      const int64_t x = w / panel_->count, i = panel_->begin + w % panel_->count;
+      const StoredRows<std::byte> out = rows_of(x);
+      StoreRow(scratch_.rows + w * stride, shape_.value_dim, out, i);
+      if (remainder.data) StoreRemainder(scratch_.rows + w * stride, out, x, i);
+    }
+  }
+
  private:
   // The last row of the output: weight times distance.
   void AddDistances(const TilePlace& place, const T* weights) {
@@ -93,28 +116,6 @@ class PanelOutput {
     for (int64_t w = place.lane_begin; w < place.used_end(); ++w)
       ForEachDistance(problem_.plan, place, w,
                       [&](int64_t j, double distance) { sums[w] += weights[j * place.panel + w] * static_cast<T>(distance); });
-  }
-
-  void WriteOutput() {
-    const auto rows_of = [&](int64_t x) { return QueriesOf(problem_.plan, problem_.out, panel_->b, panel_->head + x); };
-    const StoredRows<std::byte> first = rows_of(0);
-    if (AreBlocks<T>(*panel_) && first.template Holds<T>() && first.element_stride == 1) {
-      for (int64_t x = 0; x < panel_->heads; ++x) {
-        const StoredRows<std::byte> out = rows_of(x);
-        Transpose(scratch_.output + x * panel_->count, panel_->width, shape_.value_dim, panel_->count, T{1},
-                  reinterpret_cast<T*>(out.At(panel_->begin, 0)), out.row_stride);
-      }
-      return;
-    }
-    const int64_t stride = problem_.cut.value_dim;
-    Transpose(scratch_.output, panel_->width, shape_.value_dim, attention::RoundUp(panel_->used(), kTransposeBlock<T>), T{1},
-              scratch_.rows, stride);
-    for (int64_t w = 0; w < panel_->used(); ++w) {
-      const int64_t x = w / panel_->count, i = panel_->begin + w % panel_->count;
-      const StoredRows<std::byte> out = rows_of(x);
-      StoreRow(scratch_.rows + w * stride, shape_.value_dim, out, i);
-      if (problem_.remainder.data) StoreRemainder(scratch_.rows + w * stride, out, x, i);
-    }
   }
 
   // What rounding took from a row of head x, which is row i of `out`; nothing where the rounded number is infinite.

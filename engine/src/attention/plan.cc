@@ -194,9 +194,9 @@ int64_t LongestReach(const Attention& attention, const Shape& shape, int64_t que
   return std::clamp<int64_t>(SaturatedDifference(SaturatedSum(shape.q_len, right), first_offset), 0, reach);
 }
 
-Cut CutForward(const Attention& attention, const Shape& shape, int accumulator_bytes) {
+Cut CutForward(const Attention& attention, const Shape& shape, int accumulator_bytes, bool tangents) {
   Cut cut = CutCommon(shape, HeadsSideBySide(shape, accumulator_bytes), accumulator_bytes, shape.q_heads == 1);
-  if (HasFewQueries(shape)) {
+  if (HasFewQueries(shape) && !tangents) {
     cut.tile = simd::kFewTileKeys;
     cut.split = std::max<int64_t>(cut.tile, RoundUp(shape.kv_len, cut.tile));
   }

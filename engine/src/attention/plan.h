@@ -175,8 +175,8 @@ inline int64_t FirstHead(const Cut& cut, int64_t kv_head, int64_t group, int64_t
   return kv_head * group + panel / cut.panels * cut.group;
 }
 
-// accumulator_bytes: 4 or 8
-Cut CutForward(const Attention& attention, const Shape& shape, int accumulator_bytes);
+// accumulator_bytes: 4 or 8; tangents: whether the call has some, and then few queries stand in lanes as all others do.
+Cut CutForward(const Attention& attention, const Shape& shape, int accumulator_bytes, bool tangents = false);
 // What may not be cut.
 struct BackwardLimits {
   bool all_keys = false;     // one chunk takes all keys of a head

@@ -93,6 +93,9 @@ class PositionHook {
   // row[j] += log2(e) * term(query of lane w, key + j), -inf where the key is hidden, whatever the score is.
   virtual bool adds_to_rows() const { return false; }
   virtual void AddToRow(const TilePlace&, int64_t /*w*/, T* /*row*/) {}
+  // Of a term kBias, where tangents are computed: tangent[j, w] += the tangent of its term, in nats, in the place of
+  // AddToScores just before.
+  virtual void AddToTangent(const TilePlace&, T* /*tangent*/) {}
   // Backward: what was added to the scores has the gradient d_scores, 0 where masked.
   virtual void Accumulate(const TilePlace&, const T* /*d_scores*/) {}
 
@@ -110,6 +113,8 @@ class PositionHook {
 
   // Of a term kScore: puts log2(e) times the new scores in the place of the old ones, after all that is added; backward, their
   // gradient in the place of that of the new ones, before Accumulate. visible: as Hide has it, null where all pairs are seen.
+  // The score of a pair that depends on that pair alone has one derivative, which a tangent is multiplied by too:
+  // TransformGradient then has the tangent of the old scores to begin with, right after Transform of the same place.
   virtual void Transform(const TilePlace&, const uint64_t* /*visible*/, T* /*scores*/) {}
   virtual void TransformGradient(const TilePlace&, T* /*d_scores*/) {}
 

@@ -42,9 +42,21 @@ struct Problem {
   }
 };
 
-// valueless_key: or null.
+// valueless_key: or null. tangents: whether the call has some.
 Problem ProblemOf(const Attention& attention, const Plan& plan, const Cut& cut, const core::Input& q, const core::Input& k,
-                  const ValuelessKey* valueless_key);
+                  const ValuelessKey* valueless_key, bool tangents = false);
+
+// The tangents of a call's inputs, without data where they are 0, and of its results.
+template <class T>
+struct TangentArrays {
+  bool wanted = false;  // whether the call has any of these
+  core::Input q{}, k{}, v{};
+  core::Output out{};
+  View<T, 3> lse{};  // or absent
+
+  // Rows that a panel carries along behind the output: sum_j P tS V + sum_j P tV, then c = sum_j P tS.
+  static int64_t OutputRows(const Shape& shape) { return shape.value_dim + 1; }
+};
 
 template <class T>
 struct ForwardProblem : Problem {
@@ -55,7 +67,8 @@ struct ForwardProblem : Problem {
   core::Output remainder{};  // what rounding took from out, or without data
   View<T, 3> correction{};   // what rounding took from lse, or absent
   View<int64_t, 3> largest_key{};
-  int64_t scheme_rows = 0;  // rows that schemes carry along behind the output
+  TangentArrays<T> tangents{};
+  int64_t scheme_rows = 0;  // rows that schemes, or tangents, carry along behind the output
   T* parts = nullptr;       // partial states of the splits, see SplitPart; null where panels are not split
 
   bool wants_statistics() const {
@@ -160,6 +173,7 @@ struct ScratchFacts {
   bool narrow;               // whether operands hold 16-bit elements
   int64_t scheme_rows;       // see ForwardProblem
   bool sums_pieces = false;  // whether one task sums over the pieces of a chunk
+  bool tangents = false;     // whether the call has some
 
   // How many queries need room to stand in rows, 0 where they stand in lanes.
   int64_t QueriesInRows() const { return HasFewQueries(shape) ? simd::kFewQueries : 0; }
@@ -227,6 +241,22 @@ struct ScoreScratch {
   }
 };
 
+// Of a call with tangents.
+template <class T>
+struct TangentScratch {
+  T* queries = nullptr;      // [D, panel] tangents of the queries, scaled as these
+  T* scores = nullptr;       // [tile, panel] tangents of scores, then times weights
+  HeldRows<T> keys, values;  // tangents of both
+
+  void Lay(core::Arena& arena, const ScratchFacts& facts, int64_t walked, bool held) {
+    const Cut& cut = facts.cut;
+    queries = arena.Take<T>(facts.shape.head_dim * cut.panel);
+    scores = arena.Take<T>(cut.tile * cut.panel);
+    keys.Lay(arena, walked, held, false, cut.head_dim, cut.tile);
+    values.Lay(arena, walked, held, false, cut.value_dim, cut.tile);
+  }
+};
+
 template <class T>
 struct ForwardScratch : ScoreScratch<T> {
   T* scores;  // [tile, panel], then weights
@@ -240,6 +270,7 @@ struct ForwardScratch : ScoreScratch<T> {
   T* few_output;                     // [queries, Dv padded]; none where they are not few
   T* few_before;                     // the same before the tile at hand
   uint32_t* weight_pairs = nullptr;  // [tile / 2, panel]
+  TangentScratch<T> tangents{};
 
   ForwardScratch(core::Arena& arena, const ScratchFacts& facts) {
     const Cut& cut = facts.cut;
@@ -258,6 +289,7 @@ struct ForwardScratch : ScoreScratch<T> {
     few_output = arena.Take<T>(facts.QueriesInRows() * cut.value_dim);
     few_before = arena.Take<T>(facts.QueriesInRows() * cut.value_dim);
     if (facts.narrow) weight_pairs = arena.Take<uint32_t>(cut.tile / 2, cut.panel);
+    if (facts.tangents) tangents.Lay(arena, facts, walked, held);
   }
 
   static int64_t OutputRows(const Shape& shape, int64_t scheme_rows) { return shape.value_dim + scheme_rows + 1; }

@@ -21,6 +21,7 @@
 #include "attention/problem.h"
 #include "attention/scores-inl.h"
 #include "attention/softmax_state-inl.h"
+#include "attention/tangent_output-inl.h"
 #include "simd/tuning.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -206,11 +207,13 @@ class RowOutputOfTiles final : public RowOutput<T> {
 
 // The output of a call.
 template <class T>
-using ChosenOutput = attention::OneOf<PanelOutput<T>, LaneOutput<T>, RowOutput<T>, RowOutputOfTiles<T>, RoundedOutput>;
+using ChosenOutput =
+    attention::OneOf<PanelOutput<T>, LaneOutput<T>, RowOutput<T>, RowOutputOfTiles<T>, RoundedOutput, TangentOutput<T>>;
 template <class T>
 void Choose(const attention::ForwardProblem<T>& problem, attention::ForwardScratch<T>& scratch, Scores<T>& scores,
             std::span<PositionHook<T>* const> hooks, ChosenOutput<T>& chosen) {
   using attention::Layout;
+  if (problem.tangents.wanted) return chosen.template Hold<TangentOutput<T>>(problem, scratch, scores, hooks);
   if (problem.layout == Layout::kRows) {
     if (scores.MadeInRows()) return chosen.template Hold<RowOutput<T>>(problem, scratch, scores, hooks);
     return chosen.template Hold<RowOutputOfTiles<T>>(problem, scratch, scores, hooks);

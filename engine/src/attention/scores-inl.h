@@ -117,6 +117,11 @@ class Scores {
 
   // The scores of a whole tile, -inf where a lane may not look.
   void FillTile(const TileSight& tile, T* scores, Asks asks) {
+    FillTile(tile, scores, asks, [](const StripSight&) {});
+  }
+  // The same; then(strip) comes after the scores of each strip of which some is seen, before the next one's.
+  template <class Then>
+  void FillTile(const TileSight& tile, T* scores, Asks asks, const Then& then) {
     constexpr T kHidden = -std::numeric_limits<T>::infinity();
     for (const StripSight& strip : tile.strips()) {
       const TilePlace& place = strip.place;
@@ -126,6 +131,7 @@ class Scores {
       // Whoever takes a tile works lane by lane, so what idle lanes hold goes nowhere.
       Fill(strip, ProductWidth(d_, place.used_end() - place.lane_begin), asks, rows, nullptr);
       if (strip.seen == Seen::kSome) Mask(place, kHidden, rows);
+      then(strip);
     }
   }
 
@@ -157,10 +163,27 @@ class Scores {
       if (hook->term() == Term::kContent) hook->Accumulate(place, d_scores);
   }
 
- private:
+  // From the tangent of scale * q.k, in powers of two, to that of the finished scores in nats, right after the scores of the
+  // same place were made: derivatives multiply both ways alike, so a tangent takes the way of gradients from its other end.
+  void PassTangent(const TilePlace& place, T* tangent) {
+    if (problem_.attention.softcap) Uncap(place, tangent);
+    const auto to_nats = hn::Set(d_, std::numbers::ln2_v<T>);
+    const int64_t step = static_cast<int64_t>(hn::Lanes(d_));
+    for (int64_t j = 0; j < place.keys; ++j)
+      for (int64_t w = place.lane_begin; w < place.lane_end; w += step) {
+        T* at = tangent + j * place.panel + w;
+        hn::Store(hn::Mul(hn::Load(d_, at), to_nats), d_, at);
+      }
+    for (PositionHook<T>* hook : hooks_)
+      if (hook->term() == Term::kBias) hook->AddToTangent(place, tangent);
+    for (PositionHook<T>* hook : hooks_)
+      if (hook->term() == Term::kScore) hook->TransformGradient(place, tangent);
+  }
+
   // q.k becomes a score in powers of two.
   T Factor() const { return static_cast<T>(problem_.plan.scale() * std::numbers::log2e); }
 
+ private:
   void Fill(const StripSight& strip, int64_t lanes, Asks asks, T* scores, T* d_keys) {
     const TilePlace& place = strip.place;
     FillTerms(place, lanes, asks, scores, d_keys);

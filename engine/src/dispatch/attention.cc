@@ -34,6 +34,23 @@ void Forward(const Attention& attention, View<const std::type_identity_t<T>, 4> 
 }
 
 template <class T>
+void Tangent(const Attention& attention, View<const std::type_identity_t<T>, 4> q, View<const std::type_identity_t<T>, 4> k,
+             View<const std::type_identity_t<T>, 4> v, const Tangents<T>& tangents, View<T, 4> out, View<T, 4> t_out,
+             View<Accum<T>, 3> lse, View<Accum<T>, 3> t_lse, Workspace& workspace, Executor& executor) {
+  using core::OperandOf;
+  dispatch::ForwardArrays<Accum<T>> arrays{
+      .q = OperandOf(q), .k = OperandOf(k), .v = OperandOf(v), .out = OperandOf(out), .lse = lse};
+  arrays.tangents = {.wanted = true,
+                     .q = OperandOf(tangents.q),
+                     .k = OperandOf(tangents.k),
+                     .v = OperandOf(tangents.v),
+                     .out = OperandOf(t_out),
+                     .lse = t_lse};
+  arrays.scheme_tangents = tangents.biases;
+  dispatch::RunForward<Accum<T>>(attention, arrays, workspace, executor);
+}
+
+template <class T>
 // NOLINTNEXTLINE(readability-function-size): an argument for each array of heed/attention.h
 void Backward(const Attention& attention, View<const std::type_identity_t<T>, 4> q, View<const std::type_identity_t<T>, 4> k,
               View<const std::type_identity_t<T>, 4> v, View<const std::type_identity_t<T>, 4> out, View<const Accum<T>, 3> lse,
@@ -70,10 +87,24 @@ void Weights(const Attention& attention, View<const T, 4> q, View<const T, 4> k,
       workspace, executor);
 }
 
-std::size_t ForwardWorkspace(const Attention& attention, const Shape& shape, int element_bytes, int concurrency) {
+namespace {
+
+std::size_t ForwardOrTangent(const Attention& attention, const Shape& shape, int element_bytes, int concurrency,
+                             bool tangents) {
   dispatch::CheckQuestion(attention, shape, element_bytes, concurrency);
-  return element_bytes == 8 ? dispatch::ForwardBytes<double>(attention, shape, dispatch::Elements::kOwn, concurrency)
-                            : dispatch::ForwardBytes<float>(attention, shape, dispatch::ElementsOf(element_bytes), concurrency);
+  if (element_bytes == 8)
+    return dispatch::ForwardBytes<double>(attention, shape, dispatch::Elements::kOwn, concurrency, tangents);
+  return dispatch::ForwardBytes<float>(attention, shape, dispatch::ElementsOf(element_bytes), concurrency, tangents);
+}
+
+}  // namespace
+
+std::size_t ForwardWorkspace(const Attention& attention, const Shape& shape, int element_bytes, int concurrency) {
+  return ForwardOrTangent(attention, shape, element_bytes, concurrency, false);
+}
+
+std::size_t TangentWorkspace(const Attention& attention, const Shape& shape, int element_bytes, int concurrency) {
+  return ForwardOrTangent(attention, shape, element_bytes, concurrency, true);
 }
 
 std::size_t BackwardWorkspace(const Attention& attention, const Shape& shape, int element_bytes, int concurrency) {
@@ -91,6 +122,8 @@ std::size_t BackwardWorkspace(const Attention& attention, const Shape& shape, in
                         View<int64_t, 3>);                                                                                     \
   template void Forward(const Attention&, View<const T, 4>, View<const T, 4>, View<const T, 4>, View<T, 4>,                    \
                         View<Accum<T>, 3>);                                                                                    \
+  template void Tangent(const Attention&, View<const T, 4>, View<const T, 4>, View<const T, 4>, const Tangents<T>&,            \
+                        View<T, 4>, View<T, 4>, View<Accum<T>, 3>, View<Accum<T>, 3>, Workspace&, Executor&);                  \
   template void Backward(const Attention&, View<const T, 4>, View<const T, 4>, View<const T, 4>, View<const T, 4>,             \
                          View<const Accum<T>, 3>, View<const T, 4>, View<T, 4>, View<T, 4>, View<T, 4>,                        \
                          const BiasGradients<Accum<T>>&, Workspace&, Executor&, View<const Accum<T>, 3>,                       \

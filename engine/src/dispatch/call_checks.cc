@@ -144,6 +144,33 @@ void CheckSchemeGradients(const Attention& attention, const BiasGradients<T>& gr
   });
 }
 
+// The tangents of a forward call, where it has some.
+template <class T>
+void CheckTangents(const Attention& attention, const Shape& shape, const ForwardArrays<T>& arrays, Regions& regions) {
+  const attention::TangentArrays<T>& tangents = arrays.tangents;
+  const auto check = [&](const char* name, const Input& tangent, const Input& operand, const char* meaning) {
+    if (!tangent.present()) return;
+    CheckPresent(name, tangent);
+    CheckSameElement(name, tangent, arrays.q);
+    CheckShape(name, tangent, operand.extent, meaning);
+    regions.Read(name, tangent);
+  };
+  check("tangents.q", tangents.q, arrays.q, "the shape of q");
+  check("tangents.k", tangents.k, arrays.k, "the shape of k");
+  check("tangents.v", tangents.v, arrays.v, "the shape of v");
+  position::CheckTangents(attention, arrays.scheme_tangents, [&](const char* name, const auto& tangent, const auto* table) {
+    CheckPresent(name, tangent);
+    CheckShape(name, tangent, std::visit([](const auto& t) { return ExtentsOf(t).extent; }, *table),
+               "the shape of what it belongs to");
+    regions.Read("tangents.biases", tangent);
+  });
+  CheckOutput("t_out", tangents.out, arrays.out.extent, "the shape of out");
+  regions.Write("t_out", tangents.out);
+  if (!tangents.lse.present()) return;
+  CheckOutput("t_lse", tangents.lse, RowShape(attention, shape), "[B, Hq, Nq]");
+  regions.Write("t_lse", tangents.lse);
+}
+
 }  // namespace
 
 void CheckDescribed(const Attention& attention, const Shape& shape) {
@@ -187,6 +214,7 @@ Shape CheckForward(const Attention& attention, const ForwardArrays<T>& arrays) {
   ForEachStatistic(arrays.statistics, check_rows);
   check_rows("correction", arrays.correction);
   check_rows("largest_key", arrays.largest_key);
+  if (arrays.tangents.wanted) CheckTangents(attention, shape, arrays, regions);
   if (arrays.remainder.present()) {
     CheckNarrow("remainder", arrays.out);
     CheckOutput("remainder", arrays.remainder, arrays.out.extent, "the shape of out");

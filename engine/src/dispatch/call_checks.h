@@ -2,6 +2,7 @@
 #ifndef HEED_DISPATCH_CALL_CHECKS_H_
 #define HEED_DISPATCH_CALL_CHECKS_H_
 
+#include "attention/problem.h"
 #include "core/operand.h"
 #include "heed/attention.h"
 
@@ -16,10 +17,12 @@ struct ForwardArrays {
   Input q, k, v;
   Output out;
   View<T, 3> lse;
-  Statistics<T> statistics;
-  Output remainder;
-  View<T, 3> correction;
-  View<int64_t, 3> largest_key;
+  Statistics<T> statistics{};
+  Output remainder{};
+  View<T, 3> correction{};
+  View<int64_t, 3> largest_key{};
+  attention::TangentArrays<T> tangents{};
+  BiasGradients<T> scheme_tangents{};  // only read
 };
 
 template <class T>

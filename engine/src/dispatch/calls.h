@@ -9,6 +9,7 @@
 
 namespace heed::dispatch {
 
+// With tangents of inputs, those of out and lse too.
 template <class T>
 void RunForward(const Attention& attention, const ForwardArrays<T>& arrays, Workspace& workspace, Executor& executor);
 template <class T>
@@ -24,9 +25,9 @@ Elements ElementsOf(const Input& array) {
 }
 inline Elements ElementsOf(int element_bytes) { return element_bytes == 2 ? Elements::kNarrow : Elements::kOwn; }
 
-// Bytes of workspace for a call with all gradients and `workers` workers.
+// Bytes of workspace for a call with all gradients and `workers` workers. tangents: whether it has some.
 template <class T>
-std::size_t ForwardBytes(const Attention& attention, const Shape& shape, Elements elements, int workers);
+std::size_t ForwardBytes(const Attention& attention, const Shape& shape, Elements elements, int workers, bool tangents);
 template <class T>
 std::size_t BackwardBytes(const Attention& attention, const Shape& shape, Elements elements, int workers);
 

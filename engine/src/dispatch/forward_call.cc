@@ -15,14 +15,14 @@ DropoutThreshold RealisedDropout(const Dropout& dropout) {
 }
 
 Problem ProblemOf(const Attention& attention, const Plan& plan, const Cut& cut, const core::Input& q, const core::Input& k,
-                  const ValuelessKey* valueless_key) {
+                  const ValuelessKey* valueless_key, bool tangents) {
   return {.attention = attention,
           .plan = plan,
           .cut = cut,
           .dropout = RealisedDropout(attention.dropout),
           .q = q,
           .k = k,
-          .layout = LayoutOf(attention, plan.shape(), q.element),
+          .layout = LayoutOf(attention, plan.shape(), q.element, tangents),
           .valueless_key = valueless_key};
 }
 
@@ -37,9 +37,11 @@ void RunForward(const Attention& attention, const ForwardArrays<T>& arrays, Work
   const Shape shape = CheckForward(attention, arrays);
   const position::HiddenByScheme hidden(attention, shape);
   const attention::Plan plan(attention, shape, hidden);
-  const Cut cut = attention::CutForward(attention, shape, sizeof(T));
+  const bool tangents = arrays.tangents.wanted;
+  const Cut cut = attention::CutForward(attention, shape, sizeof(T), tangents);
   const int workers = core::Concurrency(executor);
-  ForwardLayout<T> layout(attention, cut, shape, ElementsOf<T>(arrays.q), workers);
+  ForwardLayout<T> layout(attention, cut, shape, ElementsOf<T>(arrays.q), workers,
+                          tangents ? &arrays.scheme_tangents : nullptr);
   CallMemory memory = layout.Memory(workers);
   memory.Reserve(workspace);
   core::Arena arena(memory.shared());
@@ -47,7 +49,7 @@ void RunForward(const Attention& attention, const ForwardArrays<T>& arrays, Work
   layout.schemes().Prepare();
 
   const position::KeyOfScheme key(attention);
-  attention::ForwardProblem<T> problem{attention::ProblemOf(attention, plan, cut, arrays.q, arrays.k, key.IfAny())};
+  attention::ForwardProblem<T> problem{attention::ProblemOf(attention, plan, cut, arrays.q, arrays.k, key.IfAny(), tangents)};
   problem.v = arrays.v;
   problem.out = arrays.out;
   problem.lse = arrays.lse;
@@ -55,12 +57,13 @@ void RunForward(const Attention& attention, const ForwardArrays<T>& arrays, Work
   problem.remainder = arrays.remainder;
   problem.correction = arrays.correction;
   problem.largest_key = arrays.largest_key;
-  problem.scheme_rows = layout.schemes().output_rows();
+  problem.tangents = arrays.tangents;
+  problem.scheme_rows = layout.facts().scheme_rows;
   problem.parts = parts;
   const ForwardCall<T> call{problem, layout.schemes(), layout.facts()};
   ForwardTasks& tasks = layout.tasks();
   tasks.Sort(plan);
-  const double work = ScoreWork(shape, attention::LongestReach(attention, shape, 1));
+  const double work = (tangents ? 3 : 1) * ScoreWork(shape, attention::LongestReach(attention, shape, 1));
   memory.Run(executor, work, tasks.count(),
              [&](core::TaskQueue& queue, std::byte* scratch) { Forward(call, tasks, queue, scratch); });
   if (cut.splits == 1) return;
@@ -94,16 +97,17 @@ void RunWeights(const Attention& attention, const WeightsArrays<T>& arrays, Work
 }
 
 template <class T>
-std::size_t ForwardBytes(const Attention& attention, const Shape& shape, Elements elements, int workers) {
-  const Cut cut = attention::CutForward(attention, shape, sizeof(T));
-  return ForwardLayout<T>(attention, cut, shape, elements, workers).Memory(workers).bytes();
+std::size_t ForwardBytes(const Attention& attention, const Shape& shape, Elements elements, int workers, bool tangents) {
+  const Cut cut = attention::CutForward(attention, shape, sizeof(T), tangents);
+  const BiasGradients<T> none;
+  return ForwardLayout<T>(attention, cut, shape, elements, workers, tangents ? &none : nullptr).Memory(workers).bytes();
 }
 
 template void RunForward(const Attention&, const ForwardArrays<float>&, Workspace&, Executor&);
 template void RunForward(const Attention&, const ForwardArrays<double>&, Workspace&, Executor&);
 template void RunWeights(const Attention&, const WeightsArrays<float>&, Workspace&, Executor&);
 template void RunWeights(const Attention&, const WeightsArrays<double>&, Workspace&, Executor&);
-template std::size_t ForwardBytes<float>(const Attention&, const Shape&, Elements, int);
-template std::size_t ForwardBytes<double>(const Attention&, const Shape&, Elements, int);
+template std::size_t ForwardBytes<float>(const Attention&, const Shape&, Elements, int, bool);
+template std::size_t ForwardBytes<double>(const Attention&, const Shape&, Elements, int, bool);
 
 }  // namespace heed::dispatch

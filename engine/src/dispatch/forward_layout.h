@@ -16,14 +16,21 @@ namespace heed::dispatch {
 template <class T>
 class ForwardLayout {
  public:
-  ForwardLayout(const Attention& attention, const attention::Cut& cut, const Shape& shape, Elements elements, int workers)
+  // tangents: those of schemes in a call with tangents, else null.
+  ForwardLayout(const Attention& attention, const attention::Cut& cut, const Shape& shape, Elements elements, int workers,
+                const BiasGradients<T>* tangents = nullptr)
       : tasks_(shape, cut, workers, attention::Uneven(attention)),
-        schemes_({.attention = attention, .shape = shape, .cut = cut, .pass = position::Pass::kForward}),
+        schemes_({.attention = attention,
+                  .shape = shape,
+                  .cut = cut,
+                  .pass = tangents ? position::Pass::kTangent : position::Pass::kForward},
+                 tangents ? *tangents : BiasGradients<T>()),
         facts_{.attention = attention,
                .cut = cut,
                .shape = shape,
                .narrow = elements == Elements::kNarrow,
-               .scheme_rows = schemes_.output_rows()} {}
+               .scheme_rows = schemes_.output_rows() + (tangents ? attention::TangentArrays<T>::OutputRows(shape) : int64_t{0}),
+               .tangents = tangents != nullptr} {}
 
   position::SchemeSet<T>& schemes() { return schemes_; }
   const attention::ScratchFacts& facts() const { return facts_; }

@@ -18,7 +18,7 @@
 
 namespace heed::position {
 
-enum class Pass { kForward, kBackward };
+enum class Pass { kForward, kTangent, kBackward };
 
 // What a scheme knows of a call before it computes.
 struct CallFacts {
@@ -28,6 +28,8 @@ struct CallFacts {
   Pass pass;
 
   bool backward() const { return pass == Pass::kBackward; }
+  // Whether derivatives of scores are multiplied with: gradients, or tangents.
+  bool derives() const { return pass != Pass::kForward; }
 };
 
 // The pairs that a scheme hides; the one of a scheme that does is constructed from (attention, shape).
@@ -54,11 +56,14 @@ struct Scheme {
   using Sight = NoSight;
   // Whether one task of the backward pass has to take all keys of a head, in their order.
   static constexpr bool kTakesAllKeys = false;
+  // Whether tangents of queries and keys pass it, and whether its own tables may have tangents.
+  static constexpr bool kPassesTangents = false, kHasTangents = false;
   // Whether no panel of the backward pass has queries of two heads.
   static constexpr bool kHeadByHead = true;
 };
 
-// A scheme for the time of one call: constructed from (facts, gradients wanted) where it is present, shared by all workers.
+// A scheme for the time of one call: constructed from (facts, gradients wanted) where it is present, shared by all workers. In
+// the tangent pass the tangents of its tables, which are only read, stand in the place of the gradients.
 // Whoever derives replaces what it needs.
 template <class T>
 struct SchemeCall {

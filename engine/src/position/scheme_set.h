@@ -6,10 +6,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <tuple>
 #include <utility>
 
 #include "core/arena.h"
+#include "core/refuse.h"
 #include "heed/attention.h"
 #include "position/blocks.h"
 #include "position/scheme.h"
@@ -28,6 +30,24 @@ void ForEachScheme(const Visit& visit) {
 inline void CheckSchemes(const Attention& attention, const Shape& shape) {
   ForEachScheme([&]<class Scheme>() {
     if (Scheme::Present(attention)) Scheme::Check(attention, shape);
+  });
+}
+
+// Checks that all schemes that are present let tangents pass, and that those whose tables have tangents take them; visit(name,
+// tangent, pointer to the table) for each tangent that is there. Throws InvalidArgument.
+template <class Gradients, class Visit>
+void CheckTangents(const Attention& attention, const Gradients& tangents, const Visit& visit) {
+  ForEachScheme([&]<class Scheme>() {
+    Scheme::ForEachArray(attention, [&](const std::string& name, const auto&) {
+      if (!Scheme::kPassesTangents) core::Refuse(name, "expected none in forward mode, which has no tangent of it");
+    });
+    Scheme::ForEachGradient(attention, tangents, [&](const char* gradient, const auto& tangent, const auto* table) {
+      if (!tangent.present()) return;
+      const std::string name = std::string("tangents.biases.") + (gradient + 2);  // behind d_
+      if (!Scheme::kHasTangents) core::Refuse(name, "expected none, because forward mode has no tangent of it");
+      if (!table) core::Refuse(name, "expected none, because the array that it belongs to is not given");
+      visit(name.c_str(), tangent, table);
+    });
   });
 }
 
@@ -118,7 +138,7 @@ class SchemeSet {
   };
 
  public:
-  // wanted: the gradients of the backward pass.
+  // wanted: the gradients of the backward pass, or the tangents of the tangent pass.
   explicit SchemeSet(const CallFacts& facts, const BiasGradients<T>& wanted = {}) : blocks_(facts.shape) {
     Construct(facts, wanted, static_cast<Schemes*>(nullptr));
     int64_t most = INT64_MAX;

@@ -52,8 +52,12 @@ class Formulas {
   // Rows of single tokens, those of keys and values for query head h.
   using Row = View<const double, 1>;
   Row Query(int64_t b, int64_t h, int64_t i) const { return Gradient(q_, b, h, i); }
-  Row Key(int64_t b, int64_t h, int64_t j) const { return RowOf(k_, b, KvHead(h), FirstKey(b) + j); }
-  Row Value(int64_t b, int64_t h, int64_t j) const { return RowOf(v_, b, KvHead(h), FirstKey(b) + j); }
+  Row Key(int64_t b, int64_t h, int64_t j) const { return RowOfKeys(k_, b, h, j); }
+  Row Value(int64_t b, int64_t h, int64_t j) const { return RowOfKeys(v_, b, h, j); }
+  // Of an array with a row a key, or a query.
+  Row RowOfKeys(const View<const double, 4>& array, int64_t b, int64_t h, int64_t j) const {
+    return RowOf(array, b, KvHead(h), FirstKey(b) + j);
+  }
   Row Gradient(const View<const double, 4>& d_out, int64_t b, int64_t h, int64_t i) const {
     return RowOf(d_out, b, h, FirstQuery(b) + i);
   }

@@ -255,7 +255,77 @@ void MakeRoom(const Formulas& f, int64_t rows, Result& result) {
   result.weights = result.kept = zeros(rows * f.LongestKeys());
 }
 
+// The tangent of a pair's score. scratch: where gradients of programs' tables go, which nobody asks for.
+Sum ScoreTangent(const Formulas& f, const Pair& pair, const Tangents<double>& tangents, const GradientSums& scratch) {
+  Sum product;
+  const Formulas::Row query = f.Query(pair.b, pair.h, pair.i), key = f.Key(pair.b, pair.h, pair.j);
+  for (int64_t c = 0; c < f.head_dim(); ++c) {
+    if (tangents.q.present()) product += f.Scale() * f.Gradient(tangents.q, pair.b, pair.h, pair.i)(c) * key(c);
+    if (tangents.k.present()) product += f.Scale() * query(c) * f.RowOfKeys(tangents.k, pair.b, pair.h, pair.j)(c);
+  }
+  GradientTerm term{product.value, product.magnitude};
+  if (f.attention().softcap) {
+    const double tanh = std::tanh(f.Product(pair) / *f.attention().softcap);
+    term.value *= 1 - tanh * tanh;
+  }
+  double added = 0;
+  ForEachScheme([&]<class Scheme>() { Scheme::AddToTangent(f, pair, tangents.biases, added); });
+  term.value += added;
+  term.noise += std::abs(added);
+  const Sum before = f.SumOfTerms(pair);
+  ForEachScheme([&]<class Scheme>() { term = Scheme::PassBack(f, pair, before, term, scratch); });
+  return {term.value, std::abs(term.noise)};
+}
+
+void RowTangent(const Formulas& f, const Pair& row, const Tangents<double>& tangents, const Result& forward,
+                const GradientSums& scratch, TangentResult& result) {
+  const int64_t at = f.QueryRow(row.b, row.h, row.i), width = f.value_dim();
+  const bool uniform = f.Uniform(row.b, row.h, row.i);
+  std::vector<Sum> sums(static_cast<size_t>(width));
+  Sum of_lse;
+  for (int64_t j = 0; j < f.KeyCount(row.b); ++j) {
+    const Pair pair{row.b, row.h, row.i, j};
+    const auto x = static_cast<size_t>(at * f.LongestKeys() + j);
+    const double weight = forward.weights[x];
+    if (weight == 0) continue;
+    const Sum score = uniform ? Sum{} : ScoreTangent(f, pair, tangents, scratch);
+    of_lse.value += weight * score.value;
+    of_lse.magnitude += weight * score.magnitude;
+    const double kept = weight * forward.kept[x] * f.KeptScale();
+    for (int64_t c = 0; c < width; ++c) {
+      Sum& sum = sums[static_cast<size_t>(c)];
+      const double value = f.Value(pair.b, pair.h, j)(c);
+      sum.value += kept * score.value * value;
+      sum.magnitude += kept * score.magnitude * std::abs(value);
+      if (tangents.v.present()) sum += kept * f.RowOfKeys(tangents.v, pair.b, pair.h, j)(c);
+    }
+  }
+  result.lse[static_cast<size_t>(at)] = of_lse.value;
+  result.lse_mass[static_cast<size_t>(at)] = of_lse.magnitude;
+  for (int64_t c = 0; c < width; ++c) {
+    const auto x = static_cast<size_t>(at * width + c);
+    const Sum& sum = sums[static_cast<size_t>(c)];
+    result.out[x] = sum.value - of_lse.value * forward.out[x];
+    result.out_mass[x] = sum.magnitude + of_lse.magnitude * forward.out_mass[x];
+  }
+}
+
 }  // namespace
+
+TangentResult ComputeTangent(const Attention& attention, View<const double, 4> q, View<const double, 4> k,
+                             View<const double, 4> v, const Tangents<double>& tangents) {
+  const Formulas f(attention, q, k, v);
+  const Result forward = Compute(attention, q, k, v);
+  TangentResult result;
+  result.out = result.out_mass = std::vector<double>(forward.out.size(), 0.0);
+  result.lse = result.lse_mass = std::vector<double>(forward.lse.size(), 0.0);
+  Gradients d = Zeros(attention, f, 0, 0), mass = d, lost = d;
+  const GradientSums scratch(d, mass, lost);
+  for (int64_t b = 0; b < f.batch(); ++b)
+    for (int64_t h = 0; h < f.heads(); ++h)
+      for (int64_t i = 0; i < f.QueryCount(b); ++i) RowTangent(f, {b, h, i, 0}, tangents, forward, scratch, result);
+  return result;
+}
 
 uint32_t DropoutBits(uint64_t seed, uint64_t batch, uint64_t head, uint64_t query, uint64_t key) {
   const uint64_t block = key / 8, slot = key % 8;

@@ -36,6 +36,14 @@ struct RowGradients {
 Result Compute(const Attention& attention, View<const double, 4> q, View<const double, 4> k, View<const double, 4> v,
                View<const double, 4> d_out = {}, const RowGradients& d_rows = {});
 
+// Forward mode, see heed::Tangent; tables have double tangents. What the rounding of a number is measured by is its mass: the
+// sum of the absolute terms.
+struct TangentResult {
+  std::vector<double> out, lse, out_mass, lse_mass;
+};
+TangentResult ComputeTangent(const Attention& attention, View<const double, 4> q, View<const double, 4> k,
+                             View<const double, 4> v, const Tangents<double>& tangents);
+
 // The 16-bit random number that decides over one weight; the weight is kept where it is at least round(p * 65536).
 uint32_t DropoutBits(uint64_t seed, uint64_t batch, uint64_t head, uint64_t query, uint64_t key);
 

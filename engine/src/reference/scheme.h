@@ -52,6 +52,8 @@ struct SchemeReference {
   // The derivatives of the first, and the gradients of its tables from that of what it adds to.
   static void AddToPartials(const Formulas&, const Pair&, Partials&) {}
   static void AddProductGradients(const Formulas&, const Pair&, const GradientTerm& /*product*/, const GradientSums&) {}
+  // Adds the tangent of AddToScore where its tables have one.
+  static void AddToTangent(const Formulas&, const Pair&, const BiasGradients<double>& /*tangents*/, double& /*tangent*/) {}
   // What it makes of the whole score, after all that is added: the new score in the place of the old one, and backward the
   // gradient of the old one (`before`) from that of the new one.
   static void MakeScore(const Formulas&, const Pair&, Sum& /*score*/) {}

@@ -71,6 +71,12 @@ class DenseBiasHook final : public PositionHook<T> {
     AddTerms(d_, place, empty, scores, [&](int64_t j, int64_t w) HWY_ATTR { return hn::Load(d_, tile + j * place.panel + w); });
   }
 
+  void AddToTangent(const TilePlace& place, T* tangent) override {
+    if (!call_.tangent().present()) return;
+    Gather(call_.tangent(), place, T{1});
+    AddToScores(place, false, tangent);
+  }
+
   bool adds_to_rows() const override { return true; }
   void AddToRow(const TilePlace& place, int64_t w, T* row) override {
     std::visit([&](const auto& bias) { AddToRow(bias, place, w, row); }, call_.bias());

@@ -32,6 +32,11 @@ void DenseBiasReference::AddToScore(const Formulas& f, const Pair& pair, Sum& sc
   if (f.attention().bias) score += EntryFor(f, pair);
 }
 
+void DenseBiasReference::AddToTangent(const Formulas&, const Pair& pair, const BiasGradients<double>& tangents,
+                                      double& tangent) {
+  if (tangents.bias.present()) tangent += Broadcast(View<const double, 4>(tangents.bias), pair);
+}
+
 void DenseBiasReference::AddScoreGradients(const Formulas& f, const Pair& pair, const GradientTerm& score,
                                            const GradientSums& d) {
   if (!f.attention().bias) return;

@@ -22,7 +22,11 @@ bool DenseBiasScheme::Sight::Hidden(int64_t b, int64_t h, int64_t i, int64_t j) 
 
 template <class T>
 DenseBiasCall<T>::DenseBiasCall(const CallFacts& call, const BiasGradients<T>& wanted)
-    : bias_(call.attention.bias->values), shape_(call.shape), cut_(call.cut), wanted_(wanted.bias) {}
+    : bias_(call.attention.bias->values),
+      shape_(call.shape),
+      cut_(call.cut),
+      wanted_(call.backward() ? wanted.bias : View<T, 4>{}),
+      tangent_(call.backward() ? View<const T, 4>{} : wanted.bias) {}
 
 template <class T>
 void DenseBiasCall<T>::ShareIn(Blocks& blocks) const {

@@ -16,6 +16,7 @@ class DenseBiasCall : public SchemeCall<T> {
   DenseBiasCall(const CallFacts& call, const BiasGradients<T>& wanted);
 
   const BiasValues& bias() const { return bias_; }
+  const View<const T, 4>& tangent() const { return tangent_; }  // or absent
   bool wants_scores() const { return wanted_.present(); }
   void ShareIn(Blocks& blocks) const;
   void LayParts(core::Arena& arena, const Blocks& blocks);
@@ -49,6 +50,7 @@ class DenseBiasCall : public SchemeCall<T> {
   const Shape shape_;
   const attention::Cut cut_;
   const View<T, 4> wanted_;
+  const View<const T, 4> tangent_;
   int64_t copies_ = 1;
   // Of copies [copies, the bias's extents], else a part for each batch row and query head [B, Hq, chunks, the longer extent],
   // where keys that are told apart need no part a chunk.
@@ -57,6 +59,7 @@ class DenseBiasCall : public SchemeCall<T> {
 };
 
 struct DenseBiasScheme : Scheme {
+  static constexpr bool kPassesTangents = true, kHasTangents = true;
   static constexpr bool kHeadByHead = false;
   static bool Present(const Attention& attention) { return attention.bias.has_value(); }
   static void Check(const Attention& attention, const Shape& shape);

@@ -128,8 +128,8 @@ ScoreCall<T>::ScoreCall(const CallFacts& call, const PairForm& form, const BiasG
       tables_(ReadersOf(score_.program.code(), score_.tables)),
       forward_(ForwardCodeOf(score_.program.code(), form.positions())) {
   const program::PairFacts facts = FactsOf(call, sizeof(T), false);
-  if (call.backward()) TakeGradients(call, wanted, facts);
-  KernelCode kernel = KernelCodeOf(call.backward() ? backward_.forward : forward_.code, forward_.additive);
+  if (call.derives()) TakeGradients(call, wanted, facts);
+  KernelCode kernel = KernelCodeOf(call.derives() ? backward_.forward : forward_.code, forward_.additive);
   factor_ = kernel.factor;
   code_ = std::make_unique<CallCode<T>>(std::move(kernel.code), facts, form_, tables_, forward_.additive);
 }

@@ -123,6 +123,7 @@ inline bool HoldsReals(const ProgramTable& table) {
 }
 
 struct PairProgramScheme : Scheme {
+  static constexpr bool kPassesTangents = true;
   static bool Present(const Attention& attention) { return attention.score || attention.mask_program; }
   static void Check(const Attention& attention, const Shape& shape);
   static bool Hides(const Attention& attention) { return attention.mask_program.has_value(); }

@@ -39,7 +39,16 @@ class RelativeBiasHook final : public PositionHook<T> {
   }
 
   void AddToScores(const TilePlace& place, bool empty, T* scores) override {
-    std::visit([&](const auto& table) { Add(table, place, empty, scores); }, call_.table());
+    std::visit(
+        [&](const auto& table) {
+          Add(place, empty, scores,
+              [&](int64_t head, int64_t row) { return InPowersOfTwo<T>(static_cast<double>(table(head, row))); });
+        },
+        call_.table());
+  }
+  void AddToTangent(const TilePlace& place, T* tangent) override {
+    const View<const T, 2>& table = call_.tangent();
+    if (table.present()) Add(place, false, tangent, [&](int64_t head, int64_t row) { return table(head, row); });
   }
 
   bool adds_to_rows() const override { return true; }
@@ -84,9 +93,9 @@ class RelativeBiasHook final : public PositionHook<T> {
     if (behind < keys) add(row + behind, row + keys, entry(2 * offsets_.limit()));
   }
 
-  template <class V>
-  void Add(const V& table, const TilePlace& place, bool empty, T* scores) {
-    const auto entry = [&](int64_t head, int64_t row) { return InPowersOfTwo<T>(static_cast<double>(table(head, row))); };
+  // entry(head, row): what is added.
+  template <class Entry>
+  void Add(const TilePlace& place, bool empty, T* scores, const Entry& entry) {
     if (!offsets_.Diagonal(place)) {
       AddScalarTerms(place, empty, scores,
                      [&](int64_t j, int64_t w) { return entry(place.heads[w], offsets_.Row(place, j, w)); });

@@ -24,6 +24,12 @@ void RelativeBiasReference::AddToScore(const Formulas& f, const Pair& pair, Sum&
   score += TableEntry(table, pair.h, f.Clipped(TableExtent(table)[1], pair));
 }
 
+void RelativeBiasReference::AddToTangent(const Formulas& f, const Pair& pair, const BiasGradients<double>& tangents,
+                                         double& tangent) {
+  const View<double, 2>& table = tangents.relative_bias;
+  if (table.present()) tangent += table(pair.h, f.Clipped(table.extent[1], pair));
+}
+
 void RelativeBiasReference::AddScoreGradients(const Formulas& f, const Pair& pair, const GradientTerm& score,
                                               const GradientSums& d) {
   if (!f.attention().relative_bias) return;

@@ -14,12 +14,15 @@ template <class T>
 class RelativeBiasCall : public TableCall<T, 1> {
  public:
   RelativeBiasCall(const CallFacts& call, const BiasGradients<T>& wanted)
-      : TableCall<T, 1>({TableParts<T>(call, SharedBy::kBatchInParts, TableParts<T>::Rows(wanted.relative_bias),
+      : TableCall<T, 1>({TableParts<T>(call, SharedBy::kBatchInParts,
+                                       TableParts<T>::Rows(call.backward() ? wanted.relative_bias : View<T, 2>{}),
                                        wanted.relative_bias.extent[1])}),
         table_(call.attention.relative_bias->table),
+        tangent_(call.backward() ? View<const T, 2>{} : wanted.relative_bias),
         width_(call.cut.tile + call.cut.panel + attention::kLaneQuantum) {}
 
   const Table<2>& table() const { return table_; }
+  const View<const T, 2>& tangent() const { return tangent_; }  // or absent
   int64_t max_distance() const { return (ExtentOf(table_)[1] - 1) / 2; }
   // Room for the diagonals of a tile.
   int64_t diagonals() const { return width_; }
@@ -35,10 +38,12 @@ class RelativeBiasCall : public TableCall<T, 1> {
 
  private:
   const Table<2>& table_;
+  View<const T, 2> tangent_;
   int64_t width_;
 };
 
 struct RelativeBiasScheme : Scheme {
+  static constexpr bool kPassesTangents = true, kHasTangents = true;
   static bool Present(const Attention& attention) { return attention.relative_bias.has_value(); }
   static void Check(const Attention& attention, const Shape& shape);
   template <class Options, class Visit>

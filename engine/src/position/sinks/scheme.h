@@ -27,6 +27,7 @@ class SinksCall : public SchemeCall<T> {
 };
 
 struct SinksScheme : Scheme {
+  static constexpr bool kPassesTangents = true;
   static bool Present(const Attention& attention) { return attention.sinks.has_value(); }
   static void Check(const Attention& attention, const Shape& shape);
   static double KeyScore(const Attention& attention, int64_t row, int64_t head, int64_t query);

@@ -41,13 +41,11 @@ class SlopeBiasHook final : public PositionHook<T> {
   }
 
   void AddToScores(const TilePlace& place, bool empty, T* scores) override {
-    if (!listed_ && place.one_head) {
-      const auto slope = hn::Set(d_, Slope(place.head));
-      AddTerms(d_, place, empty, scores, [&](int64_t j, int64_t w) HWY_ATTR { return hn::Mul(slope, Direction(place, j, w)); });
-      return;
-    }
-    AddScalarTerms(place, empty, scores,
-                   [&](int64_t j, int64_t w) { return Slope(place.heads[w]) * Signed(Between(place, j, w)); });
+    Add(place, empty, scores, [&](int64_t head) { return Slope(head); });
+  }
+  void AddToTangent(const TilePlace& place, T* tangent) override {
+    const View<const T, 1>& slopes = call_.tangent();
+    if (slopes.present()) Add(place, false, tangent, [&](int64_t head) { return slopes(head); });
   }
 
   bool adds_to_rows() const override { return true; }
@@ -93,6 +91,18 @@ class SlopeBiasHook final : public PositionHook<T> {
   }
 
  private:
+  // slope_of(head): the slope that is added.
+  template <class SlopeOf>
+  void Add(const TilePlace& place, bool empty, T* scores, const SlopeOf& slope_of) {
+    if (!listed_ && place.one_head) {
+      const auto slope = hn::Set(d_, slope_of(place.head));
+      AddTerms(d_, place, empty, scores, [&](int64_t j, int64_t w) HWY_ATTR { return hn::Mul(slope, Direction(place, j, w)); });
+      return;
+    }
+    AddScalarTerms(place, empty, scores,
+                   [&](int64_t j, int64_t w) { return slope_of(place.heads[w]) * Signed(Between(place, j, w)); });
+  }
+
   // d_scores: of the tile's first key and lane w.
   void AddGradient(const TilePlace& place, int64_t w, const T* d_scores) const {
     T* d_slope = call_.Part(0, 0, place.b, place.heads[w], chunk_);

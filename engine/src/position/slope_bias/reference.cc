@@ -27,6 +27,11 @@ void SlopeBiasReference::AddToScore(const Formulas& f, const Pair& pair, Sum& sc
   if (f.attention().slope_bias) score += DistanceTerm(f, pair) * TableEntry(f.attention().slope_bias->slopes, pair.h);
 }
 
+void SlopeBiasReference::AddToTangent(const Formulas& f, const Pair& pair, const BiasGradients<double>& tangents,
+                                      double& tangent) {
+  if (tangents.slopes.present()) tangent += tangents.slopes(pair.h) * DistanceTerm(f, pair);
+}
+
 void SlopeBiasReference::AddScoreGradients(const Formulas& f, const Pair& pair, const GradientTerm& score,
                                            const GradientSums& d) {
   if (f.attention().slope_bias) d.Of("dSlopes").Add(pair.h, score.Times(DistanceTerm(f, pair)));

@@ -17,6 +17,7 @@ struct SlopeBiasCase {
 
 struct SlopeBiasReference : SchemeReference {
   static void AddToScore(const Formulas& f, const Pair& pair, Sum& score);
+  static void AddToTangent(const Formulas& f, const Pair& pair, const BiasGradients<double>& tangents, double& tangent);
   static void AddScoreGradients(const Formulas& f, const Pair& pair, const GradientTerm& score, const GradientSums& d);
 
   template <class Gradients, class Visit>

@@ -13,16 +13,21 @@ template <class T>
 class SlopeBiasCall : public TableCall<T, 1> {
  public:
   SlopeBiasCall(const CallFacts& call, const BiasGradients<T>& wanted)
-      : TableCall<T, 1>({TableParts<T>(call, SharedBy::kBatchInParts, TableParts<T>::Numbers(wanted.slopes), 1)}),
-        bias_(*call.attention.slope_bias) {}
+      : TableCall<T, 1>({TableParts<T>(call, SharedBy::kBatchInParts,
+                                       TableParts<T>::Numbers(call.backward() ? wanted.slopes : View<T, 1>{}), 1)}),
+        bias_(*call.attention.slope_bias),
+        tangent_(call.backward() ? View<const T, 1>{} : wanted.slopes) {}
 
   const SlopeBias& bias() const { return bias_; }
+  const View<const T, 1>& tangent() const { return tangent_; }  // of the slopes, or absent
 
  private:
   const SlopeBias& bias_;
+  View<const T, 1> tangent_;
 };
 
 struct SlopeBiasScheme : Scheme {
+  static constexpr bool kPassesTangents = true, kHasTangents = true;
   static constexpr bool kHeadByHead = false;
   static bool Present(const Attention& attention) { return attention.slope_bias.has_value(); }
   static void Check(const Attention& attention, const Shape& shape);
