@@ -57,13 +57,20 @@ void Measure(const Shape& s) {
     heed::Backward(attention, view(0), view(1), view(2), view(4), lse_view, view(3), view(5), view(6), view(7), d_biases,
                    workspace, serial);
   });
+  // Any numbers serve: tangents take as long whatever they are.
+  heed::Tangents<float> tangents{.q = view(3), .k = view(1), .v = view(2), .biases = {}};
+  if (s.max_distance > 0) tangents.biases.relative_bias = d_biases.relative_bias;
+  const double tangent = Fastest([&] {
+    heed::Tangent(attention, view(0), view(1), view(2), tangents, view(4), view(5), lse_view, {}, workspace, serial);
+  });
   const double flops =
       4.0 * static_cast<double>(size) * static_cast<double>(s.length) * (s.causal == heed::Causal::kNone ? 1 : 0.5);
   std::printf(
       "B%-3ld H%-2ld n%-5ld d%-4ld %-6s p%.1f bias%-5ld peak %6.1f GFLOP/s  forward %8.3f ms %5.1f %%  backward %8.3f ms %5.1f "
-      "%%\n",
+      "%%  tangent %8.3f ms, %4.2f of forward\n",
       s.batch, s.heads, s.length, s.width, s.causal == heed::Causal::kNone ? "full" : "causal", s.dropout, s.max_distance,
-      peak * 1e-9, forward * 1e3, 100 * flops / forward / peak, backward * 1e3, 100 * 2.5 * flops / backward / peak);
+      peak * 1e-9, forward * 1e3, 100 * flops / forward / peak, backward * 1e3, 100 * 2.5 * flops / backward / peak,
+      tangent * 1e3, tangent / forward);
 }
 
 // One query of eight heads on `key_heads`, beside reading as many bytes.

@@ -117,14 +117,16 @@ void ReplacementFile::FindTarget() {
   if (replaces_) RefuseUnlessRegular(old_);
   target_ = path_;
   struct stat status {};
-  bool named = false;
-  for (int links = 0; (named = ::lstat(target_.c_str(), &status) == 0) && S_ISLNK(status.st_mode); ++links) {
+  const auto look = [&] { return ::lstat(target_.c_str(), &status) == 0; };
+  bool named = look();
+  for (int links = 0; named && S_ISLNK(status.st_mode); ++links) {
     if (links == kMaxLinks) Fail("create", ELOOP);
     std::string next(PATH_MAX, '\0');
     const ssize_t length = ::readlink(target_.c_str(), next.data(), next.size());
     if (length < 0) Fail("create", errno);
     next.resize(static_cast<std::size_t>(length));
     target_ = next.starts_with('/') ? next : FolderOf(target_) + next;
+    named = look();
   }
   if (target_.ends_with('/')) Fail("create", EISDIR);
   if (!replaces_) return;

@@ -5,6 +5,7 @@
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/linalg_vector_norm.h>
+#include <c10/util/StringUtil.h>
 
 #include "lab/report/csv.h"
 
@@ -44,7 +45,7 @@ double TrainStep(AdamW& optimizer, double clip, int64_t step, const std::functio
 void RequireFinite(const std::string& where, const NamedTensors& tensors) {
   const at::NoGradGuard no_grad;
   for (const auto& [name, tensor] : tensors) {
-    if (!IsFinite(tensor)) throw Divergence(where + ": the values of '" + name + "' are not all finite" + kAdvice);
+    if (!IsFinite(tensor)) throw Divergence(c10::str(where, ": the values of '", name, "' are not all finite", kAdvice));
   }
 }
 

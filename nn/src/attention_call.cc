@@ -201,12 +201,11 @@ TangentResult AttentionTangent(const at::Tensor& query, const at::Tensor& key, c
   for (std::size_t t = 0; t < kTangents; ++t) {
     const at::Tensor &tangent = tangents[t], &operand = *operands.All()[t];
     if (!tangent.defined()) continue;
-    const std::string name = Operands::Name(t);
-    if (!operand.defined()) throw InvalidArgument("t_" + name + ": expected none, because there is no " + name);
+    const auto name = Operands::Name(t);
+    if (!operand.defined()) throw InvalidArgument(c10::str("t_", name, ": expected none, because there is no ", name));
     if (!tangent.sizes().equals(operand.sizes()) || tangent.scalar_type() != operand.scalar_type())
-      throw InvalidArgument("t_" + name + ": expected the shape and type of " + name + ", " + ShapeText(operand) + " " +
-                            at::toString(operand.scalar_type()) + ", got " + ShapeText(tangent) + " " +
-                            at::toString(tangent.scalar_type()));
+      throw InvalidArgument(c10::str("t_", name, ": expected the shape and type of ", name, ", ", ShapeText(operand), " ",
+                                     operand.scalar_type(), ", got ", ShapeText(tangent), " ", tangent.scalar_type()));
   }
   options.tensors() = Resolved(options.tensors(), query);
   const at::TensorOptions rows = query.options().dtype(AccumulatorType(query.scalar_type()));

@@ -69,7 +69,7 @@ torch::Tensor StructuredAttentionImpl::penalty() const {
     products = weights.matmul(weights.transpose(1, 2)).unsqueeze(1);
     counted = lengths.gt(0).unsqueeze(1);
   }
-  const at::Tensor each = (products - at::eye(options.rows(), scores_.options())).square().sum({2, 3});
+  const at::Tensor each = (products - at::eye(options.rows(), scores_.options())).square().sum(at::IntArrayRef{2, 3});
   return (each * counted).sum() / counted.sum().clamp_min(1);
 }
 

@@ -192,7 +192,7 @@ def test_other_languages_predict(tmp_path):
     assert answers.probabilities == [list(out[2 * row : 2 * row + 2]) for row in range(24)]
     text = ctypes.create_string_buffer(200)
     assert heed.heed_model_continue(model, b"one", whole(20), text, ctypes.c_size_t(200)) == 1
-    assert b"heed_model_predict answers" in heed.heed_message()
+    assert b"call heed_model_predict" in heed.heed_message()
     heed.heed_model_close.argtypes = [ctypes.c_void_p]
     heed.heed_model_close(model)
 

@@ -270,7 +270,7 @@ TEST(StudyFindingsTest, OrderFindingTellsWhatPositionsAreWorth) {
     return OrderFinding(
         Studied({{"attention", "none", About(none)}, {"attention", "sinusoidal", About(sinusoidal)}}, "masked"));
   };
-  EXPECT_TRUE(Holds(finding(2.9, 2.0), "is 10 % of this gain")) << finding(2.9, 2.0);
+  EXPECT_TRUE(Holds(finding(2.9, 2.0), "the gain over the frequencies is 10 % of that of")) << finding(2.9, 2.0);
   EXPECT_TRUE(Holds(finding(2.99, 2.98), "more steps")) << finding(2.99, 2.98);
   EXPECT_TRUE(Holds(finding(2.0, 2.1), "No scheme does better")) << finding(2.0, 2.1);
   EXPECT_EQ(OrderFinding(Studied({{"attention", "alibi", About(2.0)}}, "masked")), "");

@@ -180,7 +180,7 @@ Q, K, V = operands()
         (ValueError, "v: expected [B, Hkv, Nk, Dv] = [2, 2, 9, 6], got [2, 2, 8, 6]", (Q, K, V[:, :, :8]), {}),
         (ValueError, "layout: expected 'BHND' or 'BNHD', got 'packed'", (Q, K, V), {"layout": "packed"}),
         (ValueError, "causal: expected None, False, True", (Q, K, V), {"causal": "bottom"}),
-        (ValueError, "causal: 'top_left' says where", (Q, K, V), {"causal": "top_left", "query_positions": 1}),
+        (ValueError, "causal: 'top_left' cannot be combined with query_positions", (Q, K, V), {"causal": "top_left", "query_positions": 1}),
         (ValueError, "window: expected (left, right)", (Q, K, V), {"window": 3}),
         (TypeError, "window: expected an integer, got float", (Q, K, V), {"window": (1.5, 2)}),
         (ValueError, "window_left: expected an integer of 64 bits", (Q, K, V), {"window": (2**70, 2)}),

@@ -157,7 +157,7 @@ def test_what_does_not_fit_is_named():
         r"key_lengths: expected none": lambda: cache.attend(key, key_lengths=torch.tensor([1, 1])),
         r"query_positions: expected none": lambda: cache.attend(key, query_positions=3),
         r"causal: expected True or None": lambda: cache.attend(key, causal="top_left"),
-        r"position: Rotary depends on more": lambda: cache.attend(key, position=dynamic),
+        r"position: Rotary needs one length for all rows": lambda: cache.attend(key, position=dynamic),
         r"lengths: expected one length for all rows": lambda: turned.append(key, key, lengths=[1, 2]),
     }.items():
         with pytest.raises(ValueError, match=message):

@@ -384,7 +384,7 @@ def of_a_text(tmp_path):
 def test_a_texts_model_is_told_apart(of_a_text):
     result = heed.StudyResult(of_a_text)
     assert result.best.generate("the cat", 3) and result.answer == "Take it."
-    with pytest.raises(TypeError, match="predict: the study was of a text; best.generate"):
+    with pytest.raises(TypeError, match="predict: the study was of a text; call best.generate"):
         result.predict({"x": [1]})
 
 

@@ -1,6 +1,7 @@
 #include "heed/past_forecasts.h"
 
 #include <algorithm>
+#include <cmath>
 #include <iterator>
 #include <numbers>
 #include <numeric>

@@ -184,8 +184,8 @@ Plan PlanOf(const Call& call, Operands operands, int64_t rotation, Method method
   if (call.exchange.ranks() == 1) {
     return plans.Of(ring.empty() ? Method::kRing : Method::kAllToAll, "one rank sends nothing");
   }
-  if (!all_to_all.empty()) return plans.Of(Method::kRing, "all_to_all cannot be: " + all_to_all);
-  if (!ring.empty()) return plans.Of(Method::kAllToAll, "the ring cannot be: " + ring);
+  if (!all_to_all.empty()) return plans.Of(Method::kRing, "all_to_all is not possible: " + all_to_all);
+  if (!ring.empty()) return plans.Of(Method::kAllToAll, "the ring is not possible: " + ring);
   if (plans.Busiest() > kUneven) {
     return plans.Of(Method::kAllToAll, "under the ring the busiest rank computes " + TwoDigits(plans.Busiest()) +
                                            " times the mean; a zigzag layout would balance it");

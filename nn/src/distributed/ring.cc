@@ -108,7 +108,7 @@ class RingSums {
     at::Tensor d_weights = at::zeros_like(weights);
     if (d_lse_.defined()) d_weights.add_(d_lse_);
     if (d_output_.defined()) d_weights.sub_((state_.output.to(at::kDouble) * d_output_.to(at::kDouble)).sum(-1));
-    d_[kSinks].add_(at::where(weights == 0, 0.0, weights * d_weights).sum({0, 2}, /*keepdim=*/true));
+    d_[kSinks].add_(at::where(weights == 0, 0.0, weights * d_weights).sum(at::IntArrayRef{0, 2}, /*keepdim=*/true));
   }
 
   void AddTables(const Block& block, Operands& d) {
