@@ -21,6 +21,7 @@ MODELS = {
     "whisper": ["whisper"],
     "timm Swin": ["timm Swin"],
     "timm ViT": ["timm ViT"],
+    "enformer-pytorch": ["enformer-pytorch"],
     "neuralforecast PatchTST; pytorch-forecasting TFT": ["neuralforecast PatchTST", "pytorch-forecasting TFT"],
 }
 FIRST_PAGE = {
