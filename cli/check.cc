@@ -155,7 +155,7 @@ void AddCheck(CLI::App& app, Run& run) {
   auto hash = std::make_shared<bool>(false);
   command
       ->add_flag("--hash", *hash,
-                 "Print a hash of the results of 566 calls; machines with the same version of heed and fused "
+                 "Print a hash of the results of 584 calls; machines with the same version of heed and fused "
                  "multiply-adds print the same")
       ->excludes("--cases")
       ->excludes("--case");

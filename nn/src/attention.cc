@@ -53,7 +53,7 @@ AttentionOutput attention(const at::Tensor& query_view, const at::Tensor& key_vi
 
   AttentionOutput result{forward.output, forward.lse, {}, forward.statistics};
   if (options.return_weights()) {
-    RefuseTangents("weights", {result.output});
+    RefuseTangents("return_weights", {result.output});
     const at::NoGradGuard no_grad;
     result.weights = AttentionWeights(query, key, result.lse.detach(), resolved, heads, rows);
   }

@@ -202,7 +202,7 @@ TangentResult AttentionTangent(const at::Tensor& query, const at::Tensor& key, c
     const at::Tensor &tangent = tangents[t], &operand = *operands.All()[t];
     if (!tangent.defined()) continue;
     const auto name = Operands::Name(t);
-    if (!operand.defined()) throw InvalidArgument(c10::str("t_", name, ": expected none, because there is no ", name));
+    if (!operand.defined()) throw InvalidArgument(c10::str("t_", name, ": expected none, because the call has no ", name));
     if (!tangent.sizes().equals(operand.sizes()) || tangent.scalar_type() != operand.scalar_type())
       throw InvalidArgument(c10::str("t_", name, ": expected the shape and type of ", name, ", ", ShapeText(operand), " ",
                                      operand.scalar_type(), ", got ", ShapeText(tangent), " ", tangent.scalar_type()));

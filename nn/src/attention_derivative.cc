@@ -116,11 +116,11 @@ void CheckTangents(const variable_list& tensors, bool statistics) {
     TORCH_CHECK_NOT_IMPLEMENTED(!refused, "attention: forward-mode differentiation is not implemented ", how, what);
   };
   for (std::size_t t = kTangents; t < 3 + AttentionTensors::kCount; ++t)
-    refuse(HasTangent(tensors[t]), "of ", AttentionTensors::kNames[t - 3]);
+    refuse(HasTangent(tensors[t]), "for ", AttentionTensors::kNames[t - 3]);
   for (std::size_t t = kTangents; t < Operands::Index("score_reals"); ++t)
-    refuse(tensors[t].defined(), "beside ", Operands::Name(t));
-  refuse(tensors[kColumnDecay].defined(), "beside ", "column_decay");
-  refuse(statistics, "of ", "statistics");
+    refuse(tensors[t].defined(), "with ", Operands::Name(t));
+  refuse(tensors[kColumnDecay].defined(), "with ", "column_decay");
+  refuse(statistics, "for ", "statistics");
 }
 
 // Calls the operator of tangents: of primal operands, through the dispatcher, where whoever follows sees it.

@@ -307,7 +307,9 @@ class KeyValueCache:
             if options.get(name) is not None:
                 raise ValueError(f"{name}: expected none, rows have lengths of their own")
         scheme = options["position"]
-        if scheme is not None and (scheme.axes is not None or (scheme.rotates and not scheme.turns_once)):
+        if scheme is not None and scheme.axes is not None:
+            raise ValueError(f"position: {kind_of(scheme)} has positions of several axes, which rows of different lengths do not have")
+        if scheme is not None and scheme.rotates and not scheme.turns_once:
             raise ValueError(f"position: {kind_of(scheme)} needs one length for all rows; this cache holds rows of different lengths")
         queries, held = query.shape[2], self.lengths
         real = queries if options.get("query_lengths") is None else integers("query_lengths", options["query_lengths"])

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 import torch
+from torch.autograd import forward_ad
 
 from . import _axes, _programs, positions
 from ._order import causal_name, window_sides
@@ -67,8 +68,12 @@ def in_float32(function: Callable[..., Any], query: torch.Tensor, key: torch.Ten
 
 
 def _number(name: str, value: Any) -> Any:
-    if isinstance(value, torch.Tensor) and value.requires_grad:
+    if not isinstance(value, torch.Tensor):
+        return value
+    if value.requires_grad:
         raise ValueError(f"{name}: expected a number or a tensor that requires no gradient: none flows into it")
+    if not torch.compiler.is_compiling() and forward_ad.unpack_dual(value).tangent is not None:
+        raise ValueError(f"{name}: expected a number or a tensor without a tangent: forward mode has none of it")
     return value
 
 

@@ -16,6 +16,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from . import _replacement
 from ._described import describe
+from ._operators import ATTENTION
 from ._plain_tensors import TRACERS
 
 _aten = torch.ops.aten
@@ -98,7 +99,7 @@ class _Watch(TorchDispatchMode):
             if args[0].dim() > 2 and tuple(args[0].shape[-2:]) == self._product:
                 self._count(_SOFTMAX[func], args[0])
             self._product = ()
-        elif func is torch.ops.heed.attention_forward.default:
+        elif func in ATTENTION:
             self._count("heed.attention", args[0])
         elif func in _FUSED:
             self._count(_SDPA, args[0])

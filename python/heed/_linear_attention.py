@@ -134,7 +134,8 @@ def linear_attention(
     Arrays of other libraries on the CPU work too, as in heed.attention, without gradients.
 
     TypeError for arguments that are no tensors, ValueError for shapes, types, devices, lengths, decays above 0 and states that
-    are not finite, before it computes anything. A second derivative and forward mode raise RuntimeError.
+    are not finite, before it computes anything. A second derivative raises RuntimeError, forward mode
+    NotImplementedError.
 
     Katharopoulos et al. 2020, Transformers are RNNs, 3.2 to 3.4; Sun et al. 2023, Retentive Network, 2.1; Dao and Gu 2024,
     Transformers are SSMs, 6.

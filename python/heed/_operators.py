@@ -18,6 +18,7 @@ _ops = torch.ops.heed
 
 _FORWARD, _BACKWARD = _ops.attention_forward.default, _ops.attention_backward.default
 _TANGENT = _ops.attention_tangent.default
+ATTENTION = {_FORWARD, _TANGENT}  # one of these computes each call
 # The operands and the first of the options.
 DIFFERENTIABLE = tuple(result.name.removeprefix("d_") for result in _BACKWARD._schema.returns)
 OPTIONS = tuple(a.name for a in _FORWARD._schema.arguments if not a.kwarg_only)[3:-1]
@@ -142,11 +143,12 @@ def weights(
     rows: torch.Tensor | None,
 ) -> Any:
     """The weights before dropout of chosen heads and rows (None: all), without derivative; NotImplementedError in forward mode."""
+    # Compiled code has the operator itself refuse: it meets the tangent of lse.
     if not torch.compiler.is_compiling() and forward_ad.unpack_dual(lse).tangent is not None:
-        raise NotImplementedError("return_weights: weights have no derivative in forward mode")
+        raise NotImplementedError("return_weights: forward-mode differentiation is not implemented")
     detached = {name: t.detach() if isinstance(t, torch.Tensor) else t for name, t in options.items()}
     with torch.no_grad():
-        return _ops.attention_weights(query.detach(), key.detach(), lse.detach(), heads=heads, rows=rows, **detached)
+        return _ops.attention_weights(query.detach(), key.detach(), lse, heads=heads, rows=rows, **detached)
 
 
 def _count_operations() -> None:

@@ -122,8 +122,8 @@ class _SequenceEstimator(BaseEstimator):  # type: ignore[misc]
         return self._model.predict(self._checked(X))
 
     def save(self, folder: str | os.PathLike[str]) -> None:
-        """Writes the model's folder, for `heed predict` and heed.open_model. There a class that is no whole number has its index
-        in classes_. FileExistsError if the folder exists."""
+        """Writes the model's folder, for `heed predict` and heed.open_model. There classes that are no whole numbers are
+        named by their index in classes_. FileExistsError if the folder exists."""
         check_is_fitted(self)
         path = pathlib.Path(folder)
         path.mkdir(parents=True)

@@ -199,17 +199,43 @@ def test_what_has_none_is_refused_by_name():
         with pytest.raises(NotImplementedError, match=match):
             torch.func.jvp(function, (q,), (q,))
 
-    refuse("of statistics", lambda x: heed.attention(x, k, v, return_statistics=True))
+    refuse("for statistics", lambda x: heed.attention(x, k, v, return_statistics=True))
     refuse("return_weights", lambda x: heed.attention(x, k, v, return_weights=True).output)
     shaw = heed.positions.Shaw(D, 3, values=False).double()
-    refuse("beside content_keys", lambda x: heed.attention(x, k, v, position=shaw))
-    refuse("of sinks", lambda x: heed.attention(q, k, v, sinks=x[0, :, 0, 0]))
+    refuse("with content_keys", lambda x: heed.attention(x, k, v, position=shaw))
+    refuse("for sinks", lambda x: heed.attention(q, k, v, sinks=x[0, :, 0, 0]))
     refuse("the gradient of attention", lambda x: torch.func.grad(lambda y: heed.attention(y, k, v).square().sum())(x))
     refuse("the tangent of attention", lambda x: torch.func.jvp(lambda y: heed.attention(y, k, v), (x,), (q,))[1])
     with pytest.raises(ValueError, match="t_query: expected the shape and type of query"):
         torch.ops.heed.attention_tangent(q, k, v, t_query=k)
     with pytest.raises(ValueError, match="t_bias: expected none"):
         torch.ops.heed.attention_tangent(q, k, v, t_bias=BIAS)
+
+
+def test_what_has_none_is_refused_in_compiled_code():
+    q, k, v = operands()
+    weights = torch.compile(
+        lambda x, t: torch.func.jvp(lambda y: heed.attention(y, k, v, return_weights=True).weights, (x,), (t,)), backend="eager"
+    )
+    with pytest.raises(Exception, match="forward"):
+        weights(q, q)
+
+
+@pytest.mark.parametrize("name", ["scale", "softcap", "dropout"])
+def test_numbers_with_a_tangent_are_refused(name):
+    q, k, v = operands()
+    number = torch.tensor(0.5, dtype=torch.float64)
+    with pytest.raises(ValueError, match=f"{name}: expected a number or a tensor without a tangent"):
+        torch.func.jvp(lambda x: heed.attention(q, k, v, **{name: x}), (number,), (number,))
+    with forward_ad.dual_level(), pytest.raises(ValueError, match=f"{name}: expected a number or a tensor without a tangent"):
+        heed.attention(q, k, v, **{name: forward_ad.make_dual(number, number)})
+
+
+def test_calls_are_counted():
+    q, k, v = operands()
+    with heed.calls() as seen:
+        torch.func.jvp(lambda x: heed.attention(x, k, v), (q,), (q,))
+    assert "1 of 1" in str(seen)
 
 
 def test_the_operator():

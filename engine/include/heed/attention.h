@@ -86,8 +86,8 @@ void Forward(const Attention& attention, View<const std::type_identity_t<T>, 4> 
 template <class T>
 struct Tangents {
   View<const T, 4> q, k, v;
-  // Of parameters of positional schemes, only read: those of dense biases, of tables by offset alone and of slopes; others are
-  // refused.
+  // Tangents of dense biases, of tables by offset and of slopes; the call only reads them. Those of other parameters throw
+  // InvalidArgument.
   BiasGradients<Accum<T>> biases;
 };
 
@@ -96,8 +96,8 @@ struct Tangents {
 // scores:
 //   t_lse[i] = sum_j p[i,j] t_s[i,j]     t_out[i] = sum_j drop(p[i,j]) (t_s[i,j] v[j] + t_v[j]) - t_lse[i] out[i]
 // t_out [B, Hq, Nq, Dv] and t_lse [B, Hq, Nq] are overwritten; lse and t_lse may be absent. 16-bit calls compute in float and
-// round t_out once. What a pair that is hidden holds goes nowhere; rows without weights have tangents of 0. Content biases,
-// Transformer-XL, column decay and contextual positions are refused.
+// round t_out once. Hidden pairs have no influence, whatever numbers they hold; rows without weights have tangents of 0.
+// Content biases, Transformer-XL, column decay and contextual positions are refused.
 template <class T>
 void Tangent(const Attention& attention, View<const std::type_identity_t<T>, 4> q, View<const std::type_identity_t<T>, 4> k,
              View<const std::type_identity_t<T>, 4> v, const Tangents<T>& tangents, View<T, 4> out, View<T, 4> t_out,

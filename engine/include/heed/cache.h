@@ -22,7 +22,7 @@ class KeyValueCache {
   void Append(View<const T, 4> k, View<const T, 4> v);
   // Forgets all tokens from `length` on. Throws InvalidArgument unless 0 <= length <= length().
   void Truncate(int64_t length);
-  // Moves row rows(b) to batch row b, for beam search; rows may repeat, and their number is the new batch. Throws
+  // Copies row rows(b) to batch row b, for beam search; rows may repeat, and their number is the new batch. Throws
   // InvalidArgument for rows outside 0..batch()-1.
   void Reorder(View<const int64_t, 1> rows);
   // Makes room for so many tokens. Throws InvalidArgument.

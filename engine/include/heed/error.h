@@ -1,4 +1,4 @@
-// The exceptions that heed throws, before it writes anything.
+// The exceptions that heed throws. InvalidArgument comes before anything is written.
 #ifndef HEED_ERROR_H_
 #define HEED_ERROR_H_
 

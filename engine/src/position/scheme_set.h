@@ -39,12 +39,13 @@ template <class Gradients, class Visit>
 void CheckTangents(const Attention& attention, const Gradients& tangents, const Visit& visit) {
   ForEachScheme([&]<class Scheme>() {
     Scheme::ForEachArray(attention, [&](const std::string& name, const auto&) {
-      if (!Scheme::kPassesTangents) core::Refuse(name, "expected none in forward mode, which has no tangent of it");
+      if (!Scheme::kPassesTangents) core::Refuse(name, "expected none in forward mode, which does not support it");
     });
     Scheme::ForEachGradient(attention, tangents, [&](const char* gradient, const auto& tangent, const auto* table) {
       if (!tangent.present()) return;
       const std::string name = std::string("tangents.biases.") + (gradient + 2);  // behind d_
-      if (!Scheme::kHasTangents) core::Refuse(name, "expected none, because forward mode has no tangent of it");
+      if (!Scheme::kHasTangents)
+        core::Refuse(name, "expected none, because forward mode does not support tangents of this array");
       if (!table) core::Refuse(name, "expected none, because the array that it belongs to is not given");
       visit(name.c_str(), tangent, table);
     });

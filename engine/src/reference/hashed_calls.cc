@@ -76,7 +76,7 @@ HashedCall AttentionCall(int number) {
   return {std::to_string(number) + " " + kTypes[type] + ": " + c.name, hash};
 }
 
-// --- mixers ---
+// --- random arrays ---
 
 template <class T>
 class Arrays {
@@ -108,6 +108,35 @@ class Arrays {
   Normal normal_;
   std::vector<std::vector<T>> memory_;
 };
+
+// --- forward mode ---
+
+template <class T>
+uint64_t HashTangent(uint64_t seed, Executor& executor) {
+  Random random(seed);
+  Arrays<T> arrays(random);
+  const int64_t batch = Pick(random, {1, 2}), kv_heads = Pick(random, {1, 2}), heads = kv_heads * Pick(random, {1, 3}),
+                queries = Pick(random, {1, 7, 64, 130}), keys = Pick(random, {1, 33, 200, 1100}),
+                dim = Pick(random, {1, 16, 33, 64}), values = Pick(random, {1, 16, 35, 64});
+  Attention attention;
+  attention.causal = Chance(random, 3) ? Causal::kBottomRight : Causal::kNone;
+  if (Chance(random, 3)) attention.softcap = 2;
+  if (Chance(random, 3)) attention.dropout = {.probability = 0.2, .seed = seed};
+  const auto make = [&](int64_t of_heads, int64_t rows, int64_t width) {
+    return arrays.template Make<4>({batch, of_heads, rows, width});
+  };
+  const View<T, 4> q = make(heads, queries, dim), k = make(kv_heads, keys, dim), v = make(kv_heads, keys, values);
+  Tangents<T> tangents;
+  tangents.q = make(heads, queries, dim), tangents.k = make(kv_heads, keys, dim), tangents.v = make(kv_heads, keys, values);
+  const View<T, 4> out = make(heads, queries, values), t_out = make(heads, queries, values);
+  const View<T, 3> lse = arrays.template Make<3>({batch, heads, queries}),
+                   t_lse = arrays.template Make<3>({batch, heads, queries});
+  Workspace workspace;
+  Tangent<T>(attention, q, k, v, tangents, out, t_out, lse, t_lse, workspace, executor);
+  return arrays.Hash();
+}
+
+// --- mixers ---
 
 // Linear attention, or the gated delta rule: both passes and three steps of decoding from the final state.
 template <class T>
@@ -232,6 +261,8 @@ void AddOthers(std::vector<HashedCall>& calls) {
       calls.push_back({name + " " + std::to_string(x), [hash, seed](Executor& executor) { return hash(seed, executor); }});
     }
   };
+  add("tangent, float", 12, HashTangent<float>);
+  add("tangent, double", 6, HashTangent<double>);
   for (const bool delta : {false, true}) {
     const std::string name = delta ? "gated delta" : "linear attention";
     add(name + ", float", 12, [delta](uint64_t seed, Executor& executor) { return HashMixer<float>(seed, delta, executor); });

@@ -17,7 +17,7 @@ struct HashedCall {
 };
 
 // 500 calls of attention drawn at random by their numbers, over all options, types and decoding, with their gradients,
-// statistics and weights; then mixers, packed matrices, rotations and tables.
+// statistics and weights; then tangents, mixers, packed matrices, rotations and tables.
 const std::vector<HashedCall>& HashedCalls();
 
 // Whether results on a target of SupportedTargets() have these bits: not where multiply-adds are two roundings.

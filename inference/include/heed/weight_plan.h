@@ -91,7 +91,7 @@ struct AttentionHeads {
 };
 
 struct WeightCopy {
-  std::size_t target = 0;  // index into the targets; two copies with one target have equal sources
+  std::size_t target = 0;  // index into the targets; the caller checks that two sources of one target are equal
   std::string source;      // empty: zeros, for a bias that the checkpoint's layers do not have
   Layout layout = Layout::kSame;
 };

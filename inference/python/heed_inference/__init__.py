@@ -7,8 +7,8 @@
 
 open_model opens the folder. A TableModel predicts from lists or NumPy arrays (NumPy is optional); a TextModel continues texts.
 Their answers are those of `heed predict` and `heed generate`, in float32 on the CPU. Several threads may use a model at once, and
-calls release Python's lock. A call copies what it needs of its arguments and returns new objects. Each thread keeps the scratch
-memory of its largest call.
+calls release Python's lock. A call reads contiguous float64 arrays in place: do not change them before it returns. Results are
+new objects. Each thread keeps the scratch memory of its largest call.
 """
 
 from ._library import VERSION as __version__

@@ -198,7 +198,7 @@ def _add_sinks(call: Gathered, sinks: object) -> None:
     heads = call.operands["query"].shape[2 if call.layout == "BNHD" else 1]
     if given.ndim == 3 and given.shape[1] == 1:
         given = jnp.broadcast_to(given, (given.shape[0], heads, given.shape[2]))
-    elif given.ndim not in (1, 3):
+    elif given.ndim != 3 and given.shape != (heads,):
         raise ValueError(f"sinks: expected [{heads}] or [batch or 1, {heads} or 1, steps or 1], got shape {shape_text(given)}")
     call.operands["sinks"] = given.reshape(1, -1, 1) if given.ndim == 1 else given
 

@@ -21,7 +21,7 @@ class TextModel(CharacterModel):
     """A model of characters that `heed train` saved; heed.open_model opens it. Its state dict has the names of the file."""
 
     objective: Literal["causal", "masked"]
-    """causal: predicts the next character; masked: predicts characters behind mask_token."""
+    """causal: predicts the next character; masked: predicts the character at each mask_token."""
     context: int
     """Steps of a training window."""
     mask_token: int | None

@@ -31,7 +31,7 @@ class LinearState:
             self.length, self.state, self.inputs = 0, None, None
 
     def reorder(self, rows: torch.Tensor | Sequence[int]) -> None:
-        """Moves row rows[b] to batch row b, as KeyValueCache.reorder does."""
+        """Copies row rows[b] to batch row b, as KeyValueCache.reorder does."""
         if self.state is None:
             return
         rows = batch_rows(rows, self.state.shape[0])
@@ -67,7 +67,7 @@ class LayerCaches:
             cache.truncate(length)
 
     def reorder(self, rows: torch.Tensor | Sequence[int]) -> None:
-        """Moves row rows[b] to batch row b in every layer, as KeyValueCache.reorder does."""
+        """Copies row rows[b] to batch row b in every layer, as KeyValueCache.reorder does."""
         for cache in self.layers:
             cache.reorder(rows)
 
@@ -106,7 +106,7 @@ class DecoderCache:
             block.steps.truncate(length)
 
     def reorder(self, rows: torch.Tensor | Sequence[int]) -> None:
-        """Moves row rows[b] to batch row b, for beam search. Reorder encoder_valid_lens yourself."""
+        """Copies row rows[b] to batch row b, for beam search. Reorder encoder_valid_lens yourself."""
         for block in self.blocks:
             block.steps.reorder(rows)
             block.cross.reorder(rows)

@@ -16,7 +16,7 @@ from ._transformer import Activation, PositionWiseFFN
 
 
 class DecomposableAttention(torch.nn.Module):
-    """Aligns each step with the others and compares it with their mean. With x_i the steps, F and G feed-forward networks and
+    """Aligns each step with all steps and compares it with their weighted mean. With x_i the steps, F and G feed-forward networks and
     d one trained number per head and clipped distance:
 
         align     a_i = sum_j softmax_j(F(x_i) . F(x_j) + d[j - i]) x_j,   head by head

@@ -28,8 +28,8 @@ class ProgramScheme(Scheme):
                 return score - self.rate.exp()[head] * (query - key).abs()
 
     It runs after scale, soft-cap and biases, before masks and before the `score` of the call. Call prepare() again after
-    changes of `score` other than new values of parameters and buffers. Before torch.compile(fullgraph=True) call prepare() or
-    the scheme once.
+    changes of `score` other than new values of parameters and buffers. Before torch.compile(fullgraph=True) call prepare(), or
+    heed.attention with the scheme once.
     """
 
     heads: int

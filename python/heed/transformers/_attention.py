@@ -71,7 +71,7 @@ def attention_forward(
     rows = None if torch.compiler.is_compiling() else getattr(key, "heed_rows", None)
     if rows is not None:
         if not isinstance(attention_mask, KeyRanges):
-            raise ValueError("attention_mask: expected the model to get one, [batch, tokens], with a row_cache")
+            raise ValueError("attention_mask: with a row_cache give the model a mask [batch, tokens]")
         attention_mask = attention_mask.without_padding(rows.take(), key.shape[2])
     if not (query.is_cpu or query.is_meta):
         if s_aux is not None or sinks is not None:

@@ -215,8 +215,9 @@ struct AttentionOutput {
 
 // query [B, Hq, Nq, D], key [B, Hkv, Nk, D], value [B, Hkv, Nk, Dv], float32, float64, bfloat16 or float16, any strides.
 // Differentiable in query, key, value, the differentiable options and the parameters of a scheme; a second derivative raises.
-// Forward mode (dual tensors of torch::autograd) passes query, key, value, bias, relative_bias and slopes; whatever else has a
-// tangent, content vectors, contextual positions, column decay, statistics and weights raise c10::NotImplementedError there.
+// Forward mode (dual tensors of torch::autograd) passes query, key, value, bias, relative_bias and slopes. It raises
+// c10::NotImplementedError for tangents of other tensors, for calls with content vectors, Transformer-XL's tables, contextual
+// positions or column decay, and for statistics and weights.
 // Throws heed::InvalidArgument, naming the argument.
 AttentionOutput attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                           const AttentionOptions& options = {});

@@ -34,7 +34,8 @@ class KeyValueCache {
               const at::Tensor& positions = {});
   // Forgets all tokens from `length` on. Throws InvalidArgument unless 0 <= length <= length().
   void truncate(int64_t length);
-  // Moves row rows[b] to batch row b, for beam search; rows int64 [new batch] may repeat. Throws InvalidArgument.
+  // Copies row rows[b] to batch row b, for beam search; rows int64 [new batch] may repeat. Throws
+  // InvalidArgument for rows outside the batch.
   void reorder(const at::Tensor& rows);
 
   int64_t length() const { return length_; }
@@ -88,7 +89,7 @@ class LayerCaches {
   // Forgets all tokens from `length` on. Throws InvalidArgument, before anything changes, unless 0 <= length <= length(), and,
   // where a layer has a state, for lengths other than these two bounds.
   void truncate(int64_t length);
-  // Moves row rows[b] to batch row b; see KeyValueCache.
+  // Copies row rows[b] to batch row b; see KeyValueCache.
   void reorder(const at::Tensor& rows);
 
  private:

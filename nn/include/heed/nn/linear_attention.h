@@ -7,7 +7,7 @@
 
 namespace heed::nn {
 
-// Undefined tensors are absent. Decays, beta and states have the type of query, float32 for 16-bit queries.
+// Undefined tensors are absent. Decays, beta and states have the type of query; with 16-bit queries they may be float32.
 struct LinearAttentionOptions {
   // Log decays of at most 0: [B, H, N], or [1, H, 1] for all steps of a head. Absent: 0.
   at::Tensor decay{};
@@ -23,7 +23,7 @@ struct LinearAttentionOptions {
 
 struct LinearAttentionResult {
   at::Tensor output;       // [B, H, N, Dv], of the type of query
-  at::Tensor final_state;  // shape and type of the initial state
+  at::Tensor final_state;  // shape of the initial state; type of query, float32 for 16-bit queries
 };
 
 // query, key [B, H, N, D], value [B, H, N, Dv]: float32, float64, bfloat16 or float16 on the CPU, any strides; 16-bit types are

@@ -71,7 +71,7 @@ struct DecoderCache {
   int64_t length() const { return blocks.empty() ? 0 : blocks.front().self.length(); }
   // Forgets the target's steps from `length` on and keeps the encoder's.
   void truncate(int64_t length);
-  // Moves row rows[b] to batch row b, for beam search. Reorder encoder_valid_lens yourself.
+  // Copies row rows[b] to batch row b, for beam search. Reorder encoder_valid_lens yourself.
   void reorder(const torch::Tensor& rows);
 };
 
