@@ -107,7 +107,7 @@ TEST(PositionalEncodingTest, LengthPolicies) {
   PositionalEncoding longer(6, 0.0, 100);
   EXPECT_TRUE(at::equal(refuse(X, 4), longer(X, 4)));
   ExpectRefused([&] { refuse(X, 5); }, {"4 steps", "offset 5", "9 positions", "max_len is 8", "raise max_len"});
-  ExpectRefused([&] { refuse(X, std::numeric_limits<int64_t>::max() - 4); }, {"max_len is 8"});
+  ExpectRefused([&] { refuse(X, std::numeric_limits<int64_t>::max() - 4); }, "max_len is 8");
   EXPECT_TRUE(at::equal(extend(X, 6), longer(X, 6)));
   EXPECT_TRUE(at::equal(clamp(X, 6), longer(X, 0) * 0 + longer->P().index_select(1, at::tensor({6, 7, 7, 7}))));
   ExpectRefused([&] { refuse(X, -1); }, {"offset", "-1"});
@@ -124,7 +124,7 @@ TEST(LearnedPositionsTest, RowsAndPolicies) {
   ExpectRefused([&] { learned(X, 498); }, {"LearnedPositions", "501 positions", "max_len is 500"});
   LearnedPositions clamp(4, 0.0, 2, LengthPolicy::kClamp);
   EXPECT_TRUE(at::equal(clamp(at::zeros({1, 3, 4}), 1)[0], clamp->weight.index_select(0, at::tensor({1, 1, 1}))));
-  ExpectRefused([] { LearnedPositions(4, 0.0, 2, LengthPolicy::kExtend); }, {"cannot be extended"});
+  ExpectRefused([] { LearnedPositions(4, 0.0, 2, LengthPolicy::kExtend); }, "cannot be extended");
 }
 
 TEST(TransformerTest, ShapesAndNamesOfTheBook) {
@@ -180,7 +180,7 @@ TEST(TransformerTest, FeedForwardCanBeLeftOut) {
   EXPECT_EQ(Names(*block).size(), 4u + 2u);
   EXPECT_EQ(block(at::randn({1, 3, 8})).sizes(), at::IntArrayRef({1, 3, 8}));
   ExpectRefused([] { TransformerEncoderBlock(8, -1, 2, 0.0); }, {"ffn_num_hiddens", "-1"});
-  ExpectRefused([] { TransformerEncoder(0, 8, 16, 2, 2, 0.0); }, {"vocab_size"});
+  ExpectRefused([] { TransformerEncoder(0, 8, 16, 2, 2, 0.0); }, "vocab_size");
 }
 
 TEST(TransformerTest, StepsOfABlockStandWhereTheCallerSays) {

@@ -131,12 +131,11 @@ TEST(QueryKeyNormTest, ZerosHaveFiniteGradients) {
 }
 
 TEST(QueryKeyNormTest, RefusalsNameTheArgument) {
-  ExpectRefused([] { QueryKeyNorm(QueryKeyNormKind::kNone, 2, 4); }, {"kind"});
-  ExpectRefused([] { QueryKeyNorm(QueryKeyNormKind::kL2, 0, 4); }, {"heads > 0"});
-  ExpectRefused([] { QueryKeyNorm(QueryKeyNormKind::kL2, int64_t{1} << 62, 4); },
-                {"QueryKeyNorm: heads: expected at most 2^24"});
+  ExpectRefused([] { QueryKeyNorm(QueryKeyNormKind::kNone, 2, 4); }, "kind");
+  ExpectRefused([] { QueryKeyNorm(QueryKeyNormKind::kL2, 0, 4); }, "heads > 0");
+  ExpectRefused([] { QueryKeyNorm(QueryKeyNormKind::kL2, int64_t{1} << 62, 4); }, "QueryKeyNorm: heads: expected at most 2^24");
   ExpectRefused([] { QueryKeyNorm(QueryKeyNormKind::kRms, 2, int64_t{1} << 62); },
-                {"QueryKeyNorm: head_dim: expected at most 2^24"});
+                "QueryKeyNorm: head_dim: expected at most 2^24");
   const QueryKeyNorm norm(QueryKeyNormKind::kL2, 2, 4);
   ExpectRefused([&] { norm->norm_query(at::ones({1, 2, 3, 5})); }, {"query", "steps, 4]", "[1, 2, 3, 5]"});
   ExpectRefused([&] { norm->norm_query(at::ones({1, 3, 3, 4})); }, {"query", "2 heads, got 3"});

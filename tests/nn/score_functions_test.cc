@@ -357,11 +357,11 @@ TEST(ScoreFunctionsTest, RefusalsNameTheArgument) {
                 {"position", "captured 2 tables, got 1"});
   ExpectRefused([] { Kerple(0); }, {"Kerple", "heads"});
   ExpectRefused([] { Sandwich(2, 7); }, {"head_dim", "even number, got 7"});
-  ExpectRefused([] { Fire(2, 0); }, {"width > 0"});
-  ExpectRefused([] { Fire(2, 4, 0.0); }, {"threshold > 0"});
+  ExpectRefused([] { Fire(2, 0); }, "width > 0");
+  ExpectRefused([] { Fire(2, 4, 0.0); }, "threshold > 0");
   ExpectRefused([] { Fire(2, 5000); }, {"Fire: width", "at most 4096 terms, got 5000"});
-  ExpectRefused([] { SinusoidalBias(2, 0); }, {"frequencies"});
-  ExpectRefused([] { TransformerXL(2, 4, -1); }, {"max_distance >= 0"});
+  ExpectRefused([] { SinusoidalBias(2, 0); }, "frequencies");
+  ExpectRefused([] { TransformerXL(2, 4, -1); }, "max_distance >= 0");
   ExpectRefused([&] { attention(call.q, call.k, call.v, AttentionOptions().position(TransformerXL(4, 8))); },
                 {"transformer_xl_positions", "[4, 1025, 8]"});
   const TransformerXL alone(4, 8);

@@ -108,7 +108,7 @@ TEST(NnScoreProgramTest, RefusesTablesThatDoNotFit) {
   wrong.score_text(LogKernel().Text()).score_extents({0, 1, 1, 1, 2, 0, 1, 1});
   ExpectRefused([&] { attention(s.q, s.k, s.v, wrong); }, {"score_extents", "a kind and four extents"});
   wrong.score_extents({0, 1, 1, 1, 2, 0, 1, 1, 1, std::numeric_limits<int64_t>::max()});
-  ExpectRefused([&] { attention(s.q, s.k, s.v, wrong); }, {"extents"});
+  ExpectRefused([&] { attention(s.q, s.k, s.v, wrong); }, "extents");
 }
 
 }  // namespace

@@ -63,7 +63,7 @@ TEST(XPosTest, RefusalsNameTheArgument) {
   ExpectRefused([&] { attention(x, x, x, AttentionOptions().position(XPos(8))); }, {"column_decay", "causal"});
   ExpectRefused([&] { MultiHeadAttention(MultiHeadAttentionOptions(16, 2).position({.scheme = PositionScheme::kXPos})); },
                 {"'xpos'", "causal"});
-  ExpectRefused([] { XPos(8, 10000.0, 0.0); }, {"scale_base"});
+  ExpectRefused([] { XPos(8, 10000.0, 0.0); }, "scale_base");
   ExpectRefused([] { XPos(7); }, {"rotary_dim", "got 7"});
 }
 
