@@ -79,7 +79,7 @@ void Search::Look() {
 
 std::vector<BenchRow>::iterator Search::NextInDoubt() {
   std::vector<BenchRow>& rows = result_.rows;
-  std::ranges::stable_sort(rows, {}, &BenchRow::ratio);
+  std::ranges::sort(rows, {}, &BenchRow::ratio);
   const auto listed = std::min(options_.worst, static_cast<int64_t>(rows.size()));
   return std::ranges::find_if(
       rows, [&](const BenchRow& row) { return row.times_alone && (row.ratio < kDoubtful || &row - rows.data() < listed); });
