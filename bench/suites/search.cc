@@ -79,7 +79,8 @@ void Search::Look() {
 
 std::vector<BenchRow>::iterator Search::NextInDoubt() {
   std::vector<BenchRow>& rows = result_.rows;
-  std::ranges::sort(rows, {}, &BenchRow::ratio);
+  // Of equal ones those that were measured again stay in front, where the list holds them.
+  std::ranges::sort(rows, {}, [](const BenchRow& row) { return std::pair(row.ratio, row.times_alone); });
   const auto listed = std::min(options_.worst, static_cast<int64_t>(rows.size()));
   return std::ranges::find_if(
       rows, [&](const BenchRow& row) { return row.times_alone && (row.ratio < kDoubtful || &row - rows.data() < listed); });
