@@ -23,14 +23,14 @@ struct SeriesCut {
 
 // Three parts: models and baselines are fitted on the first, choices are made on the second, what is reported is measured on
 // the third. Classification and regression: a fifth of the sequences each is for validation and for testing (SplitSequences);
-// of one or two recordings whose steps have targets, a fifth of the steps each (SplitSteps). Where a sequence has one target its
-// last `longest` steps are read; where steps have targets, windows of `longest` steps, end to end, from the beginning of its
-// part, and where parts cut sequences shorter ones, so that the test part has some eight.
-// Forecast: the end of each sequence (SplitSteps); windows of `context` steps are trained to foretell the next `horizon` values
-// of the target at each of their steps, as the change from the value there, and scored at their last step; a window belongs to
-// the part in which all values lie that it foretells there. Windows that foretell a missing value are not scored.
-// Means, deviations and typical changes are those of the training part, and so is the typical step, the median
-// difference of times, which every model is given as a further feature.
+// of one or two recordings whose steps have targets, a fifth of the steps each (SplitSteps). Where a sequence has one target
+// its last `longest` steps are read; where steps have targets, windows of `longest` steps, end to end, from the beginning of
+// its part, and where parts cut sequences shorter ones, so that the test part has some eight. Forecast: the end of each
+// sequence (SplitSteps); windows of `context` steps are trained to foretell the next `horizon` values of the target at each of
+// their steps, as the change from the value there, and scored at their last step; a window belongs to the part in which all
+// values lie that it foretells there. Windows that foretell a missing value are not scored. Means, deviations and typical
+// changes are those of the training part, and so is the typical step, the median difference of times, which every model is
+// given as a further feature.
 class SeriesBatches {
  public:
   // Throws InvalidArgument where the data are too few, and FileError that names the place of a number which is too large or too
