@@ -94,7 +94,8 @@ void AddDataOptions(CLI::App& command, DataArguments& arguments) {
     AddName(command, option, value, text)->group(kGroup);
   };
   name("--target", arguments.target,
-       "Column of a CSV file to predict, one value a sequence or a step; for X.npy the file of y");
+       "Column of a CSV file to predict, one value a sequence or a step; a study forecasts several, as a,b; for X.npy the file "
+       "of y");
   name("--sequence", arguments.sequence, "Column that names the sequence of a row; default: all rows are one sequence");
   name("--time", arguments.time, "Column of times, real numbers that increase, or dates; heed takes them as positions");
   name("--part", arguments.part,
@@ -137,28 +138,52 @@ void RequireNoCsvOptions(const lab::CsvOptions& csv, const std::string& why) {
   }
 }
 
-lab::SeriesData ReadData(const std::string& path, const DataArguments& arguments) {
+namespace {
+
+lab::SeriesColumns ColumnsOf(const std::string& path, const DataArguments& arguments) {
   if (path.empty()) throw InvalidArgument("TEXT: expected a CSV or NPY file, as --target or --goal is given");
   if (IsNpy(path)) RequireNoColumns(arguments, "an NPY file has no columns; only CSV files do");
   if (!IsNpy(path) && arguments.target.empty()) throw InvalidArgument("target: expected the column to predict");
-  return IsNpy(path) ? lab::ReadSeriesNpy(path, arguments.target, arguments.goal)
-                     : lab::ReadSeriesCsv(path, {.target = arguments.target,
-                                                 .sequence = arguments.sequence,
-                                                 .time = arguments.time,
-                                                 .features = arguments.features,
-                                                 .goal = arguments.goal,
-                                                 .part = arguments.part,
-                                                 .categories = arguments.categories,
-                                                 .date_order = lab::ParseDateOrder(arguments.date_order),
-                                                 .csv = arguments.csv});
+  return {.target = arguments.target,
+          .sequence = arguments.sequence,
+          .time = arguments.time,
+          .features = arguments.features,
+          .goal = arguments.goal,
+          .part = arguments.part,
+          .categories = arguments.categories,
+          .date_order = lab::ParseDateOrder(arguments.date_order),
+          .csv = arguments.csv};
+}
+
+void RequireFlags(const DataArguments& arguments, const FieldFlags& flags) {
+  if (flags.Given("validation_share") && !arguments.part.empty())
+    throw InvalidArgument("validation_share: expected none, as the column of --part says which rows validate");
+}
+
+void RequireHorizon(const lab::SeriesData& data, const FieldFlags& flags) {
+  if (flags.Given("horizon") && data.goal != lab::SeriesGoal::kForecast)
+    throw InvalidArgument("horizon: only a forecast predicts values; the goal is " + ToString(data.goal));
+}
+
+}  // namespace
+
+lab::SeriesData ReadData(const std::string& path, const DataArguments& arguments) {
+  const lab::SeriesColumns columns = ColumnsOf(path, arguments);
+  return IsNpy(path) ? lab::ReadSeriesNpy(path, arguments.target, arguments.goal) : lab::ReadSeriesCsv(path, columns);
 }
 
 lab::SeriesData ReadData(const std::string& path, const DataArguments& arguments, const FieldFlags& flags) {
-  if (flags.Given("validation_share") && !arguments.part.empty())
-    throw InvalidArgument("validation_share: expected none, as the column of --part says which rows validate");
+  RequireFlags(arguments, flags);
   lab::SeriesData data = ReadData(path, arguments);
-  if (flags.Given("horizon") && data.goal != lab::SeriesGoal::kForecast)
-    throw InvalidArgument("horizon: only a forecast predicts values; the goal is " + ToString(data.goal));
+  RequireHorizon(data, flags);
+  return data;
+}
+
+std::vector<lab::SeriesData> ReadForecasts(const std::string& path, const DataArguments& arguments, const FieldFlags& flags) {
+  if (IsNpy(path)) return {ReadData(path, arguments, flags)};
+  RequireFlags(arguments, flags);
+  std::vector<lab::SeriesData> data = lab::ReadForecastsCsv(path, ColumnsOf(path, arguments));
+  RequireHorizon(data.front(), flags);
   return data;
 }
 

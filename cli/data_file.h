@@ -45,6 +45,8 @@ void RequireNoLaterOptions(const lab::LaterCsv& csv, const std::string& why);
 // that names the option, and FileError.
 lab::SeriesData ReadData(const std::string& path, const DataArguments& arguments);
 lab::SeriesData ReadData(const std::string& path, const DataArguments& arguments, const FieldFlags& flags);
+// For a study, which forecasts several targets, each of data of its own.
+std::vector<lab::SeriesData> ReadForecasts(const std::string& path, const DataArguments& arguments, const FieldFlags& flags);
 
 // What the reader of a file should know of it, to stderr; nothing where --quiet is given.
 void TellNotes(const std::string& name, const std::vector<std::string>& notes, const Context& context);

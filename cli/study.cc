@@ -44,9 +44,12 @@ int StudyTable(const StudyArguments& arguments, const Context& context) {
   const lab::StudyOptions options = OptionsOf(lab::BudgetOptions(arguments.budget, lab::StudyKind::kTable), arguments.flags,
                                               "a study of labelled sequences", context);
   lab::Validate(options);
-  const lab::SeriesData data = ReadData(arguments.text, arguments.data, arguments.flags);
-  if (arguments.data.dry_run) return PrintData(data, context), 0;
-  TellNotes(data.name, data.notes, context);
+  const std::vector<lab::SeriesData> data = ReadForecasts(arguments.text, arguments.data, arguments.flags);
+  if (arguments.data.dry_run) {
+    for (const lab::SeriesData& one : data) PrintData(one, context);
+    return 0;
+  }
+  TellNotes(data.front().name, data.front().notes, context);
   lab::WatchForInterrupt();
   const lab::Subject subject = lab::SubjectOf(data, arguments.data.Words(arguments.text), options);
   const lab::StudyResult result = lab::RunStudy(subject, options, arguments.out);

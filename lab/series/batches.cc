@@ -11,6 +11,9 @@ namespace heed::lab {
 namespace {
 
 constexpr int64_t kMostBlocks = 32;  // of the test part
+// Where parts cut sequences: fewer windows of the test part say little of how the loss varies, shorter ones hide what is
+// before.
+constexpr int64_t kWindowsOfTest = 8, kShortestWindow = 16;
 
 }  // namespace
 
@@ -34,25 +37,37 @@ SeriesBatches::SeriesBatches(const SeriesData& data, const SeriesCut& cut) : dat
             .marks = data.marks,
             .date_order = ToString(data.date_order)}};
   parts_ = SplitOf(data_, cut_.share);
-  Forecasts() ? SplitByTime() : SplitBySequence();
+  Forecasts() ? SplitByTime() : SplitInWindows();
   Standardise();
 }
 
-void SeriesBatches::SplitBySequence() {
+// Windows of these steps of a sequence: the last ones where it has one target, else all.
+void SeriesBatches::AddWindows(const SeriesWindow& steps, std::vector<SeriesWindow>& windows) const {
+  if (steps.steps == 0) return;
+  if (!form_.each_step) return windows.push_back(form_.WindowOf(data_, steps.sequence));
+  for (int64_t first = steps.first; first < steps.end(); first += form_.longest)
+    windows.push_back({steps.sequence, first, std::min(form_.longest, steps.end() - first)});
+}
+
+void SeriesBatches::SplitInWindows() {
   for (int64_t s = 0; s < std::ssize(data_.sequences); ++s) {
-    const SeriesWindow all{s, 0, data_.sequences[s].steps};
-    if (parts_[s].training_end > 0) {
-      training_.push_back(all);
-    } else if (parts_[s].validation_end > 0) {
-      validation_.push_back(form_.WindowOf(data_, s));
-    } else {
-      test_.push_back(form_.WindowOf(data_, s)), test_steps_.push_back(all);
-    }
+    const auto [training, validation] = parts_[s];
+    if (training > 0) training_.push_back({s, 0, training});
+    if (const int64_t steps = data_.sequences[s].steps - validation; steps > 0) test_steps_.push_back({s, validation, steps});
   }
-  training_count_ = std::ssize(training_);
+  if (CutsSequences(data_)) {
+    int64_t steps = 0;
+    for (const SeriesWindow& one : test_steps_) steps += one.steps;
+    form_.longest = std::min(form_.longest, std::max(kShortestWindow, steps / kWindowsOfTest));
+  }
+  for (const SeriesWindow& steps : training_) AddWindows(steps, training_windows_);
+  for (const SeriesWindow& steps : test_steps_) AddWindows(steps, test_);
+  for (int64_t s = 0; s < std::ssize(data_.sequences); ++s)
+    AddWindows({s, parts_[s].training_end, parts_[s].validation_end - parts_[s].training_end}, validation_);
+  training_count_ = std::ssize(training_windows_);
   if (training_.empty() || validation_.empty() || test_.empty()) {
     throw InvalidArgument("part: expected sequences of " + data_.name + " to train, to validate and to test, got " +
-                          std::to_string(training_.size()) + ", " + std::to_string(validation_.size()) + " and " +
+                          std::to_string(training_windows_.size()) + ", " + std::to_string(validation_.size()) + " and " +
                           std::to_string(test_.size()));
   }
 }
@@ -145,7 +160,7 @@ std::vector<double> SeriesBatches::ForetoldChanges() const {
 }
 
 SeriesWindow SeriesBatches::TrainingWindow(int64_t index) const {
-  if (!Forecasts()) return form_.WindowOf(data_, training_[index].sequence);
+  if (!Forecasts()) return training_windows_[index];
   const int64_t sequence = std::upper_bound(starts_.begin(), starts_.end(), index) - starts_.begin();
   return {sequence, index - (sequence > 0 ? starts_[sequence - 1] : 0), cut_.context};
 }

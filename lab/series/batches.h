@@ -17,17 +17,20 @@ struct SeriesCut {
   int64_t batch = 16;      // sequences or windows a step
   int64_t context = 32;    // of a forecast: steps of a window
   int64_t horizon = 1;     // of a forecast: values foretold after the window
-  int64_t longest = 1024;  // steps of a sequence that are read, the last ones; bounds time and memory
-  double share = 0.2;      // for validation, and as much again to test: of the sequences, or of the end of each for a forecast
+  int64_t longest = 1024;  // steps of a window, which bounds time and memory
+  double share = 0.2;      // for validation, and as much again to test: of the sequences, or of the end of each
 };
 
 // Three parts: models and baselines are fitted on the first, choices are made on the second, what is reported is measured on
-// the third. Classification and regression: a fifth of the sequences each is for validation and for testing (SplitSequences).
-// Forecast: the end of each sequence (SplitSteps); windows of `context` steps are trained to foretell the next `horizon` values
-// of the target at each of their steps, as the change from the value there, and scored at their last step; a window belongs to
-// the part in which all values lie that it foretells there. Windows that foretell a missing value are not scored.
-// Means, deviations and typical changes are those of the training part, and so is the typical step, the median
-// difference of times, which every model is given as a further feature.
+// the third. Classification and regression: a fifth of the sequences each is for validation and for testing (SplitSequences);
+// of one or two recordings whose steps have targets, a fifth of the steps each (SplitSteps). Where a sequence has one target
+// its last `longest` steps are read; where steps have targets, windows of `longest` steps, end to end, from the beginning of
+// its part, and where parts cut sequences shorter ones, so that the test part has some eight. Forecast: the end of each
+// sequence (SplitSteps); windows of `context` steps are trained to foretell the next `horizon` values of the target at each of
+// their steps, as the change from the value there, and scored at their last step; a window belongs to the part in which all
+// values lie that it foretells there. Windows that foretell a missing value are not scored. Means, deviations and typical
+// changes are those of the training part, and so is the typical step, the median difference of times, which every model is
+// given as a further feature.
 class SeriesBatches {
  public:
   // Throws InvalidArgument where the data are too few, and FileError that names the place of a number which is too large or too
@@ -73,7 +76,8 @@ class SeriesBatches {
  private:
   std::vector<std::vector<SeriesWindow>> Blocks(const std::vector<SeriesWindow>& windows) const;
   bool Forecasts() const { return form_.Forecasts(); }
-  void SplitBySequence();
+  void SplitInWindows();
+  void AddWindows(const SeriesWindow& steps, std::vector<SeriesWindow>& windows) const;
   void SplitByTime();
   void DropGaps(std::vector<SeriesWindow>& windows) const;
   void Standardise();
@@ -85,7 +89,7 @@ class SeriesBatches {
   SeriesCut cut_;
   SeriesForm form_;
   std::vector<StepParts> parts_;  // of each sequence
-  std::vector<SeriesWindow> training_, test_steps_;
+  std::vector<SeriesWindow> training_, training_windows_, test_steps_;
   std::vector<int64_t> starts_;  // forecast: windows that begin in the sequences before and in this one
   int64_t training_count_ = 0;
   std::vector<SeriesWindow> validation_, test_;

@@ -85,10 +85,10 @@ struct SeriesData {
 
 struct SeriesColumns {
   std::string target;                        // required
-  std::string sequence;                      // which sequence a row belongs to; empty: all rows are one
-  std::string time;                          // empty: the rows' order is all that is known
-  std::vector<std::string> features;         // empty: every other column; for a forecast the target too
-  std::string goal;                          // empty: classes where the target holds whole numbers or text, else numbers
+  std::string sequence = {};                 // which sequence a row belongs to; empty: all rows are one
+  std::string time = {};                     // empty: the rows' order is all that is known
+  std::vector<std::string> features = {};    // empty: every other column; for a forecast the target too
+  std::string goal = {};                     // empty: classes where the target holds whole numbers or text, else numbers
   std::string part = {};                     // which part a row is in: training, validation or test; empty: parts are drawn
   std::vector<std::string> categories = {};  // features whose cells are names, even where they are numbers
   DateOrder date_order = DateOrder::kNone;   // kNone: the days beyond 12 tell
@@ -103,6 +103,9 @@ struct SeriesColumns {
 // where it names a sequence, a class or a category, parts in another order or several of one sequence that has one target), and
 // InvalidArgument that names the option.
 SeriesData ReadSeriesCsv(const std::filesystem::path& path, const SeriesColumns& columns);
+
+// The same of a forecast, once for each of the targets "a,b", where the others are features as before; else one alone.
+std::vector<SeriesData> ReadForecastsCsv(const std::filesystem::path& path, const SeriesColumns& columns);
 
 // X [rows, steps, features] or [rows, steps], NaN where a value is missing; y [rows] or [rows, steps]. With the goal of a
 // forecast there is no y, and the target is the last feature. Integers in y are classes unless the goal says otherwise. Throws

@@ -15,6 +15,16 @@ SeriesWindow SeriesForm::WindowOf(const SeriesData& data, int64_t sequence) cons
   return {sequence, all - kept, kept};
 }
 
+std::vector<AnsweredWindow> SeriesForm::AnsweredWindows(const SeriesData& data, int64_t sequence) const {
+  const SeriesWindow last = WindowOf(data, sequence);
+  if (Forecasts() || !each_step) return {{last}};
+  std::vector<AnsweredWindow> windows;
+  int64_t read = data.sequences[sequence].before;
+  for (; read < last.first; read += longest) windows.push_back({{sequence, read, longest}});
+  if (!data.sequences[sequence].goes_on) windows.push_back({last, read - last.first});
+  return windows;
+}
+
 void SeriesForm::AddWindows(int64_t sequence, int64_t begin, int64_t end, std::vector<SeriesWindow>& windows) const {
   for (int64_t last = std::max(begin, context) - 1; last + horizon < end; ++last)
     windows.push_back({sequence, last - context + 1, context});

@@ -32,11 +32,19 @@ struct SeriesBatch {
 // as kLast, for data whose targets are not known.
 enum class Targets { kNone, kLast, kAll };
 
+// A window, and how many of its first steps the window before answers: the last one reaches back to be as long as the others.
+struct AnsweredWindow {
+  SeriesWindow window;
+  int64_t answered = 0;
+};
+
 struct SeriesForm : heed::SeriesForm {
   double error_scale() const { return target_scale * target_scale; }
 
-  // The steps of a sequence that are read.
+  // The steps of a sequence that are read where it has one answer: the last.
   SeriesWindow WindowOf(const SeriesData& data, int64_t sequence) const;
+  // The windows that the answers of a sequence come from: its end alone where it has one answer, else all steps, end to end.
+  std::vector<AnsweredWindow> AnsweredWindows(const SeriesData& data, int64_t sequence) const;
   // Of a forecast: adds the windows of which all values that they foretell lie in steps begin .. end - 1 of a sequence.
   void AddWindows(int64_t sequence, int64_t begin, int64_t end, std::vector<SeriesWindow>& windows) const;
   // Of a forecast whose target is a feature: whether a value that the window foretells is missing in the data.

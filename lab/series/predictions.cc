@@ -76,18 +76,6 @@ class Teller {
   Predictions& predictions_;
 };
 
-// The windows that the steps of a sequence are read in, and how many steps of each were read in the one before. A sequence that
-// has one answer is read at its end alone.
-std::vector<std::pair<SeriesWindow, int64_t>> WindowsOf(const SeriesForm& form, const SeriesData& data, int64_t sequence) {
-  const SeriesWindow last = form.WindowOf(data, sequence);
-  if (form.Forecasts() || !form.each_step) return {{last, 0}};
-  std::vector<std::pair<SeriesWindow, int64_t>> windows;
-  int64_t read = data.sequences[sequence].before;
-  for (; read < last.first; read += form.longest) windows.push_back({{sequence, read, form.longest}, 0});
-  if (!data.sequences[sequence].goes_on) windows.emplace_back(last, read - last.first);
-  return windows;
-}
-
 void RequireSteps(const KeptModel& model, const SeriesData& data) {
   const bool whole = model.method.kind == "linear" || model.method.kind == "neighbours";
   for (const SeriesSequence& sequence : data.sequences) {
@@ -112,16 +100,17 @@ Predictions Predict(const KeptModel& model, const SeriesData& data, const std::f
   for (int64_t first = 0; first < count; first += kSequencesAtOnce) {
     const int64_t end = std::min(count, first + kSequencesAtOnce);
     std::vector<SeriesWindow> windows;
-    std::vector<int64_t> read;
+    std::vector<int64_t> answered;
     for (int64_t s = first; s < end; ++s) {
-      for (const auto& [window, before] : WindowsOf(model.form, data, s)) windows.push_back(window), read.push_back(before);
+      for (const AnsweredWindow& one : model.form.AnsweredWindows(data, s))
+        windows.push_back(one.window), answered.push_back(one.answered);
     }
     const at::Tensor some = answers(windows).contiguous();
     const double* answer = some.const_data_ptr<double>();
     for (std::size_t i = 0; i < windows.size(); ++i) {
       const bool steps = model.form.each_step && !model.form.Forecasts();
       for (int64_t step = 0; step < (steps ? windows[i].steps : 1); ++step, answer += model.form.outputs()) {
-        if (step < read[i]) continue;
+        if (step < answered[i]) continue;
         teller.Add(windows[i].sequence, steps ? std::optional(windows[i].first + step) : std::nullopt, answer);
       }
     }

@@ -3,6 +3,7 @@
 #include <functional>
 #include <iterator>
 #include <map>
+#include <ranges>
 #include <set>
 #include <string_view>
 #include <utility>
@@ -19,6 +20,7 @@
 #include "lab/series/data.h"
 #include "lab/series/npy_file.h"
 #include "lab/series/npy_sequences.h"
+#include "lab/series/split.h"
 
 namespace heed::lab {
 namespace {
@@ -38,10 +40,22 @@ StepParts PartsOf(const CsvTable& table, const std::vector<int64_t>& rows, int64
     if (part == std::ssize(kNames)) refuse("is no part; expected training, validation or test");
     const std::string before = "follows '" + std::string(kNames[last]) + "'; ";
     if (part < last) refuse(before + "in a sequence training comes first and the test last");
-    if (whole && part != last && row != rows.front()) refuse(before + "a sequence is in one part, unless it is forecast");
+    if (whole && part != last && row != rows.front())
+      refuse(before + "a sequence is in one part, unless its steps have targets or it is forecast");
     last = part, ++counts[part];
   }
   return {counts[0], counts[0] + counts[1]};
+}
+
+// Of "a,b", which is the name of no column, "a" and "b"; else the target.
+std::vector<std::string> TargetsOf(const CsvTable& table, const SeriesColumns& columns) {
+  const auto& names = table.columns();
+  if (columns.target.find(',') == std::string::npos || std::ranges::find(names, columns.target) != names.end())
+    return {columns.target};
+  std::vector<std::string> several;
+  for (const auto name : std::views::split(std::string_view(columns.target), ','))
+    several.emplace_back(Trimmed(std::string(name.begin(), name.end())));
+  return several;
 }
 
 // Where the roles stand in the table; -1: there is none.
@@ -53,11 +67,10 @@ struct Roles {
     const auto place = [&](const char* option, const std::string& name) {
       return name.empty() ? -1 : table.Column(option, name);
     };
-    if (columns.target.find(',') != std::string::npos &&
-        std::ranges::find(table.columns(), columns.target) == table.columns().end())
+    if (const std::vector<std::string> several = TargetsOf(table, columns); several.size() > 1)
       throw InvalidArgument("target: '" + ShownName(columns.target) +
-                            "' is no column, and a study predicts one at a time; give --target " +
-                            ShownName(Trimmed(columns.target.substr(0, columns.target.find(',')))) +
+                            "' is no column, and only heed study with --goal forecast takes several targets; give --target " +
+                            ShownName(several.front()) +
                             " in one study and the next column in another, where the others are features");
     target = table.Column("target", columns.target), sequence = place("sequence", columns.sequence);
     time = place("time", columns.time), part = place("part", columns.part);
@@ -242,12 +255,8 @@ std::string FingerprintOf(const std::string& text, const SeriesColumns& columns)
   return Fingerprint(text, told);
 }
 
-}  // namespace
-
-SeriesData ReadSeriesCsv(const std::filesystem::path& path, const SeriesColumns& columns) {
-  Validate(columns.csv);
-  const std::string text = ReadInput(path);
-  const CsvTable table(NameOfInput(path), text, columns.csv);
+// text: of the file.
+SeriesData SeriesOf(const CsvTable& table, const std::string& text, const SeriesColumns& columns) {
   const Roles roles(table, columns);
   const auto name_of = [&](int64_t column) { return column < 0 ? std::string() : table.columns()[column]; };
   SeriesData data;
@@ -265,14 +274,42 @@ SeriesData ReadSeriesCsv(const std::filesystem::path& path, const SeriesColumns&
     if (data.TargetFeature() >= 0) return double{NAN};  // it is taken from the features
     return classes.empty() ? table.Number(row, roles.target) : classes.at(table.Cell(row, roles.target));
   });
+  JoinTargets(data);
   if (roles.part >= 0) {
     std::size_t s = 0;
     for (const auto& [id, rows] : Grouped(table, roles.sequence))
-      data.sequences[s++].parts = PartsOf(table, rows, roles.part, /*whole=*/data.goal != SeriesGoal::kForecast);
+      data.sequences[s++].parts = PartsOf(table, rows, roles.part, /*whole=*/!data.each_step);
   }
-  JoinTargets(data);
   data.notes = NotesOn(table, data);
+  if (data.goal != SeriesGoal::kForecast && roles.part < 0 && CutsSequences(data))
+    data.notes.push_back("Steps have targets of their own: models answer '" + ShownName(data.target) +
+                         "' at each step from the other columns. --goal forecast predicts its next values instead.");
   return data;
+}
+
+}  // namespace
+
+SeriesData ReadSeriesCsv(const std::filesystem::path& path, const SeriesColumns& columns) {
+  Validate(columns.csv);
+  const std::string text = ReadInput(path);
+  return SeriesOf(CsvTable(NameOfInput(path), text, columns.csv), text, columns);
+}
+
+std::vector<SeriesData> ReadForecastsCsv(const std::filesystem::path& path, const SeriesColumns& columns) {
+  Validate(columns.csv);
+  const std::string text = ReadInput(path);
+  const CsvTable table(NameOfInput(path), text, columns.csv);
+  const std::vector<std::string> targets = TargetsOf(table, columns);
+  if (columns.goal != ToString(SeriesGoal::kForecast) || targets.size() == 1) return {SeriesOf(table, text, columns)};
+  std::vector<SeriesData> each;
+  for (const std::string& target : targets) {
+    if (std::ranges::find(each, target, &SeriesData::target) != each.end())
+      throw InvalidArgument("target: '" + ShownName(target) + "' is given twice");
+    SeriesColumns own = columns;
+    own.target = target;
+    each.push_back(SeriesOf(table, text, own));
+  }
+  return each;
 }
 
 SeriesData ReadSeriesNpy(const std::filesystem::path& features, const std::filesystem::path& targets, const std::string& goal) {

@@ -24,13 +24,14 @@ namespace {
 
 constexpr std::size_t kWindowsAtOnce = 512;
 
-// Adds windows of data, of which the answers look at `past`; naive: of each window of a forecast.
+// Adds windows of data, of which the answers look at `past`; naive: of each window of a forecast; answered: of each window the
+// first steps that count in another one, or empty.
 class Scorer {
  public:
   explicit Scorer(const KeptModel& model) : model_(model), classes_(model.form.outputs()), values_(model.form.Forecasts()) {}
 
   void Add(const SeriesData& data, const std::vector<SeriesWindow>& windows, const std::vector<SeriesWindow>& past,
-           const std::vector<double>& naive) {
+           const std::vector<double>& naive, const std::vector<int64_t>& answered = {}) {
     if (windows.empty()) return;
     const SeriesAnswers answers = CheckedAnswers(model_, data, past);
     for (std::size_t first = 0; first < windows.size(); first += kWindowsAtOnce) {
@@ -38,7 +39,8 @@ class Scorer {
       const std::size_t end = std::min(windows.size(), first + kWindowsAtOnce);
       const std::vector<SeriesWindow> some(windows.begin() + static_cast<int64_t>(first),
                                            windows.begin() + static_cast<int64_t>(end));
-      AddSome(data, some, answers(some).contiguous(), naive.empty() ? nullptr : naive.data() + first);
+      AddSome(data, some, answers(some).contiguous(), naive.empty() ? nullptr : naive.data() + first,
+              CountedIn(some, answered.empty() ? nullptr : answered.data() + first));
     }
   }
 
@@ -48,22 +50,36 @@ class Scorer {
   }
 
  private:
-  void AddSome(const SeriesData& data, const std::vector<SeriesWindow>& windows, const at::Tensor& answers,
-               const double* naive) {
+  // Whether each answer of the windows counts.
+  std::vector<bool> CountedIn(const std::vector<SeriesWindow>& windows, const int64_t* answered) const {
+    std::vector<bool> counted;
+    for (std::size_t i = 0; i < windows.size(); ++i) {
+      const int64_t answers = model_.form.Answered(windows[i].steps), before = answered == nullptr ? 0 : answered[i];
+      for (int64_t step = 0; step < answers; ++step) counted.push_back(step >= before);
+    }
+    return counted;
+  }
+
+  void AddSome(const SeriesData& data, const std::vector<SeriesWindow>& windows, const at::Tensor& answers, const double* naive,
+               const std::vector<bool>& counted) {
     const SeriesForm& form = model_.form;
     const int64_t outputs = form.outputs();
     const double* answer = answers.const_data_ptr<double>();
     std::vector<at::Tensor> values;
+    auto counts = counted.begin();
     form.ForEach(data, windows, Targets::kLast, [&](const SeriesBatch& batch) {
-      for (const int64_t truth : batch.classes) classes_.Add(std::exchange(answer, answer + outputs), truth);
+      for (const int64_t truth : batch.classes) {
+        if (*counts++) classes_.Add(answer, truth);
+        answer += outputs;
+      }
       if (!batch.values.empty()) values.push_back(View(batch.values, {std::ssize(batch.scored), outputs}).clone());
     });
     if (form.Classifies()) return;
     const at::Tensor truths = InOwnUnits(form, data, windows, at::cat(values)).contiguous();
     const double* truth = truths.const_data_ptr<double>();
-    for (int64_t i = 0; i < truths.size(0); ++i) {
-      for (int64_t o = 0; o < outputs; ++o)
-        values_.Add(*truth++, *answer++, model_.low[o], model_.high[o], naive == nullptr ? 1 : naive[i]);
+    for (int64_t i = 0; i < truths.size(0); ++i, truth += outputs, answer += outputs) {
+      for (int64_t o = 0; o < outputs && counted[i]; ++o)
+        values_.Add(truth[o], answer[o], model_.low[o], model_.high[o], naive == nullptr ? 1 : naive[i]);
     }
   }
 
@@ -190,12 +206,15 @@ std::vector<SequenceSteps> StepsOf(const SeriesData& data) {
   return steps;
 }
 
-void AddEnds(const KeptModel& model, const SeriesData& data, Scorer& scorer) {
+void AddAnswers(const KeptModel& model, const SeriesData& data, Scorer& scorer) {
   std::vector<SeriesWindow> windows, past;
+  std::vector<int64_t> answered;
   for (int64_t s = 0; s < std::ssize(data.sequences); ++s) {
-    windows.push_back(model.form.WindowOf(data, s)), past.push_back({s, 0, data.sequences[s].steps});
+    past.push_back({s, 0, data.sequences[s].steps});
+    for (const AnsweredWindow& one : model.form.AnsweredWindows(data, s))
+      windows.push_back(one.window), answered.push_back(one.answered);
   }
-  scorer.Add(data, windows, past, {});
+  scorer.Add(data, windows, past, {}, answered);
 }
 
 }  // namespace
@@ -210,7 +229,7 @@ SeriesScores ScoresOfCsv(const KeptModel& model, const std::filesystem::path& pa
     RequireComputable(*part, model.form);
     if (!model.form.Forecasts()) {
       if (!scorer) scorer.emplace(model);
-      AddEnds(model, *part, *scorer);
+      AddAnswers(model, *part, *scorer);
     } else {
       if (forecasts && !labelled.steps)
         throw FileError(fmt::format("{}: it has more than {} bytes; give a file, which is read a part at a time",

@@ -21,7 +21,7 @@ struct SeriesScores {
 };
 
 // Of a CSV file with targets, or standard input where the path is "-", read as CsvStream reads one, about `block` bytes at a
-// time. All sequences are scored, of each the steps that a model reads at once, its last; of a forecast the values in the last
+// time. All sequences are scored, of each the answers that Predict gives; of a forecast the values in the last
 // `share` of each, between 0 and 1, from at most 512 windows, as a study scores its test part: methods see what comes before
 // it, and windows that foretell a missing value are not scored. A file of forecasts is read twice, first to count the steps of
 // its sequences, and standard input of forecasts is read whole. What grows with the file is the id of each sequence, and what

@@ -14,8 +14,18 @@ namespace {
 
 constexpr uint64_t kSplitSeed = 314159;  // any fixed number: all runs are measured on the same sequences
 constexpr std::size_t kLeast = 3;        // of a class that is in all parts
+constexpr int64_t kLeastSteps = 100;     // of recordings that are cut in time: the test part then has 20
 
 bool IsWholeNumber(const std::string& name) { return name.find_first_not_of("+-.0123456789") == std::string::npos; }
+
+// Behind a refusal of classes, where they may be none.
+std::string WholeNumbersWereClasses(const SeriesData& data) {
+  const bool whole = data.goal == SeriesGoal::kClassification && std::ranges::all_of(data.classes, IsWholeNumber);
+  return whole ? "; its whole numbers were taken for classes: --goal regression takes them for numbers, and --goal forecast "
+                 "predicts "
+                 "the next ones"
+               : "";
+}
 
 int64_t CommonestClass(const SeriesSequence& sequence) {
   std::map<int64_t, int64_t> counts;
@@ -54,7 +64,42 @@ void Deal(std::vector<int64_t> members, double share, Random& random, SequencePa
   }
 }
 
+// One or two sequences whose steps have targets of their own.
+bool AreRecordings(const SeriesData& data) {
+  return data.goal != SeriesGoal::kForecast && data.each_step && data.sequences.size() < kLeast && data.Steps() >= kLeastSteps;
+}
+
+// A class that no training part holds is one that no model can learn.
+void RequireTrainedClasses(const SeriesData& data, const std::vector<StepParts>& parts) {
+  std::vector<bool> trained(data.classes.size());
+  const auto visit = [&](const auto& take) {
+    for (std::size_t s = 0; s < parts.size(); ++s) {
+      const std::vector<double>& targets = data.sequences[s].targets;
+      for (int64_t step = 0; step < std::ssize(targets); ++step)
+        take(data.sequences[s], step, static_cast<std::size_t>(targets[step]), step < parts[s].training_end);
+    }
+  };
+  visit([&](const SeriesSequence&, int64_t, std::size_t kind, bool trains) { trained[kind] = trained[kind] || trains; });
+  visit([&](const SeriesSequence& sequence, int64_t step, std::size_t kind, bool) {
+    if (trained[kind]) return;
+    throw FileError(data.Place(sequence, step, data.target) + "class '" + ShownName(data.classes[kind]) +
+                    "' does not occur in the first part of the recording, which trains; where rows are in order of their class "
+                    "rather than of time, shuffle them, or name pieces of the recording in a column for --sequence" +
+                    WholeNumbersWereClasses(data));
+  });
+}
+
 }  // namespace
+
+bool CutsSequences(const SeriesData& data) {
+  const auto cut = [](const SeriesSequence& one) {
+    if (!one.parts) return false;
+    const auto [training, validation] = *one.parts;
+    return (training > 0 && training < one.steps) || (validation > training && validation < one.steps);
+  };
+  const bool given = !data.sequences.empty() && data.sequences.front().parts.has_value();
+  return data.goal == SeriesGoal::kForecast || (given ? std::ranges::any_of(data.sequences, cut) : AreRecordings(data));
+}
 
 std::vector<SeriesWindow> EvenlySpread(std::vector<SeriesWindow> windows, int64_t most) {
   const int64_t count = std::ssize(windows), kept = std::min(most, count);
@@ -65,15 +110,14 @@ std::vector<SeriesWindow> EvenlySpread(std::vector<SeriesWindow> windows, int64_
 
 SequenceParts SplitSequences(const SeriesData& data, double share) {
   if (data.sequences.size() < kLeast) {
-    const bool whole = data.goal == SeriesGoal::kClassification && std::ranges::all_of(data.classes, IsWholeNumber);
-    throw InvalidArgument(
-        "sequence: " + data.name + " has " + std::to_string(data.sequences.size()) + " sequence(s); a " + ToString(data.goal) +
-        " needs at least 3, to train, to validate and to test: --sequence names the column that tells them apart; to one long "
-        "sequence add such a column, which numbers pieces of it, as 0 in the first hundred rows and 1 in the next" +
-        (data.goal == SeriesGoal::kClassification && !whole
-             ? ""
-             : "; or --goal forecast predicts the next values of '" + ShownName(data.target) + "' within one") +
-        (whole ? "; its whole numbers were taken for classes, --goal regression takes them for numbers" : ""));
+    const std::string whole = WholeNumbersWereClasses(data);
+    throw InvalidArgument("sequence: " + data.name + " has " + std::to_string(data.sequences.size()) + " sequence(s); a " +
+                          ToString(data.goal) + " needs at least 3, to train, to validate and to test, or " +
+                          std::to_string(kLeastSteps) +
+                          " steps with targets of their own: --sequence names the column that tells sequences apart" +
+                          (data.goal == SeriesGoal::kRegression
+                               ? "; or --goal forecast predicts the next values of '" + ShownName(data.target) + "' within one"
+                               : whole));
   }
   SequenceParts parts;
   Random random(kSplitSeed);
@@ -110,8 +154,9 @@ std::vector<StepParts> SplitOf(const SeriesData& data, double share) {
   const bool given = !data.sequences.empty() && data.sequences.front().parts.has_value();
   if (!given && data.goal == SeriesGoal::kForecast && data.sequences.size() > 1) parts = SplitByDate(data, share);
   if (!parts.empty()) return parts;
-  if (given || data.goal == SeriesGoal::kForecast) {
+  if (given || CutsSequences(data)) {
     for (const SeriesSequence& one : data.sequences) parts.push_back(given ? *one.parts : SplitSteps(one.steps, share));
+    if (!given && data.goal == SeriesGoal::kClassification) RequireTrainedClasses(data, parts);
     return parts;
   }
   for (const SeriesSequence& one : data.sequences) parts.push_back({one.steps, one.steps});

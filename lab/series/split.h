@@ -39,8 +39,13 @@ StepParts SplitSteps(int64_t steps, double share);
 // before both dates to behind them.
 std::vector<StepParts> SplitByDate(const SeriesData& data, double share);
 
-// Of every sequence, in order: as the file tells, or for a forecast by SplitByDate where there are several, else by SplitSteps,
-// and for other goals by SplitSequences, where a sequence is in one part.
+// Whether parts are steps of a sequence: of a forecast, of a file that cuts sequences, and of one or two recordings whose steps
+// have targets of their own.
+bool CutsSequences(const SeriesData& data);
+
+// Of every sequence, in order: as the file tells, or for a forecast by SplitByDate where there are several, else by SplitSteps
+// where parts cut sequences, else by SplitSequences, where a sequence is in one part. Throws FileError where a class of one or
+// two recordings stands behind the training part alone.
 std::vector<StepParts> SplitOf(const SeriesData& data, double share);
 
 }  // namespace heed::lab

@@ -247,7 +247,7 @@ class CsvSeries : public SeriesStream {
       part.sequences.push_back(*open_);
       part.sequences.back().goes_on = true;
       open_->before = open_->steps;
-    } else if (!scores_ && form_.each_step && !form_.Forecasts()) {
+    } else if (form_.each_step && !form_.Forecasts()) {
       const int64_t longest = form_.longest, answered = open_->before;
       while (open_->before < open_->steps - longest) open_->before += longest;
       kept = open_->steps - std::max<int64_t>(0, open_->before - longest - 1);

@@ -50,10 +50,10 @@ struct LabelledStream {
   // Of a forecast, of each sequence by its first row; absent where one part has all of the file.
   std::optional<std::vector<SequenceSteps>> steps = {};
 };
-// The same file with targets, whose parts hold what scores depend on: of each sequence the last steps that a model reads; of a
-// forecast all of them, where `before` of a sequence were in the part before too, as many as an answer may look at and
-// foretell. Throws FileError, beside what CsvStream does, for targets that are no class of the model, or that differ within a
-// sequence which has one answer.
+// The same file with targets, whose parts hold what scores depend on: of each sequence that has one answer the last steps that
+// a model reads; where steps have answers all of them, as for Predict; of a forecast all of them, where `before` of a sequence
+// were in the part before too, as many as an answer may look at and foretell. Throws FileError, beside what CsvStream does, for
+// targets that are no class of the model, or that differ within a sequence which has one answer.
 LabelledStream ScoredCsv(const KeptModel& model, const std::filesystem::path& path, const LaterCsv& csv = {},
                          int64_t block = kBlockBytes);
 // X.npy of [rows, steps, features], or [rows, steps] of one feature, NaN where the model knows gaps; a forecast's target must

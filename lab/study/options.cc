@@ -101,7 +101,8 @@ Fields FieldsOf(StudyOptions& options) {
     add(Whole("test", &options.test, 1, kMostCharacters, "Most characters of the part that measures the reported losses"));
   } else {
     add(Whole("horizon", &options.horizon, 1, 1 << 12, "Values that a forecast predicts"));
-    add(Whole("longest", &options.longest, 1, 1 << 20, "Most steps of a sequence; of a longer one its last steps are read"));
+    add(Whole("longest", &options.longest, 1, 1 << 20,
+              "Most steps of a window: of a longer sequence its last steps are read where it has one answer, else all"));
     add(Number(
         "validation_share", options.validation_share, 0, 0.5,
         "Share of the sequences for validation, and as much again for testing; for a forecast, of the end of each sequence"));

@@ -80,7 +80,12 @@ StudyResult RunStudy(const Subject& subject, const StudyOptions& options, const 
   }
   // The options then tell how long a step of each model takes, so that the command that is printed gives the same steps.
   if (options.all_steps == 0) result.options.step_seconds = std::move(step_seconds);
-  result.kept = KeepWinner(*subject.tasks.front(), result.tasks.front(), store, options.seed, folder / "model");
+  for (std::size_t i = 0; i < result.tasks.size(); ++i) {
+    const StudyTask& task = *subject.tasks[i];
+    if (task.keeps.empty()) continue;
+    std::string kept = KeepWinner(task, result.tasks[i], store, options.seed, folder / task.keeps);
+    if (i == 0) result.kept = std::move(kept);
+  }
   for (std::size_t i = 0; options.keep == "all" && i < result.tasks.size(); ++i)
     KeepAll(*subject.tasks[i], result.tasks[i], store, options.seed, folder / "models");
   result.command = CommandOf(result.options, subject.words, folder);

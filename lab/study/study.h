@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -48,6 +49,7 @@ struct StudyQuestion {
 class StudyTask : public Contest {
  public:
   StudyQuestion question;
+  std::string keeps;  // the folder of its winner, within the study's; empty: none is kept
   // What needs no model, on the same blocks; at least one. So many threads at most.
   virtual std::vector<Baseline> Baselines(int threads) const = 0;
   // Write a folder that answers later data: with the weights that a file holds, of the model's run whose outcome this is, or
@@ -74,6 +76,8 @@ Subject SubjectOf(const Text& text, const StudyOptions& options, const ObserveMo
 // A contest for the goal. `words`: of the subject. `data` must outlive it. Throws InvalidArgument that names the option, and
 // FileError that names the place of a number which is too large to compute with.
 Subject SubjectOf(const SeriesData& data, const std::string& words, const StudyOptions& options);
+// The same of several targets, a contest for each; their data must outlive it.
+Subject SubjectOf(std::span<const SeriesData> data, const std::string& words, const StudyOptions& options);
 
 struct StudiedTask {
   std::string id;

@@ -4,6 +4,7 @@
 #include <iterator>
 #include <memory>
 #include <optional>
+#include <span>
 #include <utility>
 
 #include <ATen/ATen.h>
@@ -120,15 +121,18 @@ std::string SplitCsv(const SeriesBatches& batches) {
 
 class TableTask : public StudyTask {
  public:
-  TableTask(const SeriesData& data, const StudyOptions& options) : options_(options), batches_(data, CutOf(options)) {
-    id = ToString(data.goal);
+  // place: among the targets of the study, from 1.
+  TableTask(const SeriesData& data, const StudyOptions& options, std::size_t place)
+      : options_(options), batches_(data, CutOf(options)) {
+    const std::string behind = place == 1 ? "" : fmt::format("-{}", place);
+    id = ToString(data.goal) + behind, keeps = "model" + behind;
     const char* verb = data.goal == SeriesGoal::kClassification ? "tell"
                        : data.goal == SeriesGoal::kRegression   ? "estimate"
                                                                 : "forecast";
-    question = {id,
+    question = {place == 1 ? id : fmt::format("{} of {}", ToString(data.goal), ShownName(data.target)),
                 Sentence(fmt::format("{}ing {}", verb, ShownName(data.target))),
                 fmt::format("to {} {}", verb, ShownName(data.target)),
-                {}};
+                place == 1 ? "" : TellStudy()("table further", "folder"_a = keeps)};
     models = EqualContenders(options.encoders, options.positions, options.width, 2 * options.width,
                              [&](const Contender& contender, int64_t ffn_width) {
                                return ParameterCount(*SequenceModel(ModelOf(contender, ffn_width)));
@@ -240,12 +244,14 @@ std::string About(const SeriesData& data, const StudyOptions& options) {
   return text;
 }
 
-std::string AboutModels(const SeriesData& data, const StudyOptions& options) {
+std::string AboutModels(const SeriesBatches& batches, const StudyOptions& options) {
   const Prose& tell = TellStudy();
-  const bool forecasts = data.goal == SeriesGoal::kForecast;
+  const SeriesData& data = batches.data();
+  const bool forecasts = data.goal == SeriesGoal::kForecast, cut = data.each_step && batches.longest() < data.Longest();
   std::string text = tell("table models", "layers"_a = options.layers == 1 ? "one layer" : Several(options.layers, "layer"),
                           "width"_a = options.width, "head"_a = data.each_step ? "at every step" : "on the mean over the steps",
-                          "batch"_a = options.batch, "rows"_a = forecasts ? "windows" : "sequences");
+                          "batch"_a = options.batch, "rows"_a = forecasts || cut ? "windows" : "sequences");
+  if (cut && !forecasts) text += " " + tell("table windows", "steps"_a = batches.longest());
   text += " " + tell(forecasts ? "table changes" : "table standardised");
   return data.has_times ? text + " " + tell("table times") : text;
 }
@@ -261,7 +267,8 @@ DataFacts FactsOf(const SeriesBatches& batches, const StudyOptions& options) {
                       {"outside", range.outside}});
   }
   const bool given = data.sequences.front().parts.has_value();
-  const char* parts = data.goal == SeriesGoal::kForecast ? "table parts in time" : "table parts";
+  const bool cuts = CutsSequences(data);
+  const char* parts = cuts ? "table parts in time" : "table parts";
   return {.name = data.name,
           .fingerprint = data.fingerprint,
           .json = {{"kind", "table"},
@@ -283,12 +290,12 @@ DataFacts FactsOf(const SeriesBatches& batches, const StudyOptions& options) {
                    {"test", batches.test_count()},
                    {"left_range", std::move(ranges)}},
           .about = About(data, options),
-          .models = AboutModels(data, options),
+          .models = AboutModels(batches, options),
           .parts = TellStudy()(parts, "training"_a = batches.training_count(), "validation"_a = batches.validation_count(),
                                "test"_a = batches.test_count()) +
-                   (given                                ? " " + TellStudy()("table parts given")
-                    : data.goal == SeriesGoal::kForecast ? ""
-                                                         : " " + TellStudy()("table parts drawn")),
+                   (given  ? " " + TellStudy()("table parts given")
+                    : cuts ? ""
+                           : " " + TellStudy()("table parts drawn")),
           .drift = DriftFinding(left),
           .blocks = fmt::format("{} groups of the test part that follow one another", batches.TestBlocks().size()),
           .beginning = {},
@@ -330,12 +337,23 @@ std::string DriftFinding(const std::vector<SeriesRange>& left) {
 }
 
 Subject SubjectOf(const SeriesData& data, const std::string& words, const StudyOptions& options) {
+  return SubjectOf(std::span(&data, 1), words, options);
+}
+
+Subject SubjectOf(std::span<const SeriesData> data, const std::string& words, const StudyOptions& options) {
   Validate(options);
-  auto task = std::make_unique<TableTask>(data, options);
-  Subject subject{words, FactsOf(task->batches(), options), {}, {}};
-  subject.settings = {{"data", data.fingerprint},    {"target", data.target},   {"features", data.features},
-                      {"goal", ToString(data.goal)}, {"times", data.has_times}, {"sequences", data.sequences.size()}};
-  subject.tasks.push_back(std::move(task));
+  Subject subject{words, {}, {}, {}};
+  std::vector<std::string> targets;
+  for (const SeriesData& one : data) {
+    auto task = std::make_unique<TableTask>(one, options, subject.tasks.size() + 1);
+    if (subject.tasks.empty()) subject.facts = FactsOf(task->batches(), options);
+    subject.tasks.push_back(std::move(task));
+    targets.push_back(one.target);
+  }
+  if (targets.size() > 1) subject.facts.about += " " + TellStudy()("table targets", "names"_a = Join(targets));
+  const SeriesData& first = data.front();
+  subject.settings = {{"data", first.fingerprint},    {"target", Join(targets)},  {"features", first.features},
+                      {"goal", ToString(first.goal)}, {"times", first.has_times}, {"sequences", first.sequences.size()}};
   return subject;
 }
 

@@ -291,6 +291,7 @@ Subject SubjectOf(const Text& text, const StudyOptions& options, const ObserveMo
                       {"initial_deviation", InitialDeviation(options.width)}};
   for (const std::string& objective : options.objectives)
     subject.tasks.push_back(std::make_unique<TextTask>(studied, ParseObjective(objective)));
+  subject.tasks.front()->keeps = "model";
   return subject;
 }
 

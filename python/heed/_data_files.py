@@ -151,15 +151,22 @@ def _array_files(data: Any, target: Any, options: dict[str, Any], folder: pathli
     return [save_columns(folder / "data.csv", columns)]
 
 
+def _target_of(target: Any) -> Any:
+    """Names of columns become one text with commas, as the program takes them."""
+    names = isinstance(target, (list, tuple)) and bool(target) and all(isinstance(name, str) for name in target)
+    return ",".join(target) if names else target
+
+
 def files_of(data: Any, target: Any, options: dict[str, Any], folder: pathlib.Path) -> tuple[str, list[pathlib.Path]]:
     """The program's input, and the files written into the folder for it; adds the options that name them.
 
     data    a path; a frame, a mapping of columns; an array
-    target  the name of a column; for an array or its path, labels or their path
+    target  the name of a column, or names; for an array or its path, labels or their path
     """
     if isinstance(data, (str, os.PathLike)):
         path = os.fsdecode(data)
         if os.path.splitext(path)[1].lower() not in (".parquet", ".pq"):
+            target = _target_of(target)
             labels = target is not None and not isinstance(target, (str, os.PathLike))
             files = [save_array(folder / "y.npy", numpy.asarray(target))] if labels else []
             options["target"] = files[0] if labels else target
@@ -170,9 +177,9 @@ def files_of(data: Any, target: Any, options: dict[str, Any], folder: pathlib.Pa
             raise TypeError(f"data: expected a path, a frame, a mapping of columns or an array, got {type(data).__name__}")
         files = _array_files(data, target, options, folder)
         return str(files[0]), files
+    target = _target_of(target)
     if target is None or numpy.ndim(target) != 0:
-        several = "; a study predicts one at a time" if isinstance(target, (list, tuple)) else ""
-        raise TypeError(f"target: expected the name of a column, got {type(target).__name__}{several}")
+        raise TypeError(f"target: expected the name of a column, or a list of names to forecast, got {type(target).__name__}")
     files = [save_columns(folder / "data.csv", _columns_of(data, options))]
     options["target"] = target
     options.setdefault("separator", "comma")

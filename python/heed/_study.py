@@ -110,7 +110,8 @@ def study(data: Any, target: Any = None, *, out: str | os.PathLike[str] = "repor
 
     data      a frame of pandas or polars, or a mapping of columns, a row a step; an array [rows, steps, features] or [rows,
               steps], a row a sequence; the path of a CSV file (.gz too), of NPY, of Parquet (needs pyarrow), or of a text
-    target    the column to predict; for an array its labels [rows] or [rows, steps]. None: a text's next character, or with
+    target    the column to predict, or with goal="forecast" a list of columns, whose models then are in model/, model-2/ and so
+              on; for an array its labels [rows] or [rows, steps]. None: a text's next character, or with
               goal="forecast" the next values of an array's last feature
     out       folder of the page, its numbers and the model; also of a frame or an array, as data.csv or X.npy and y.npy, for
               the page's commands

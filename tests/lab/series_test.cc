@@ -200,15 +200,15 @@ TEST(SeriesDataTest, WhatWouldBeTakenForSomethingElseIsRefused) {
 TEST(SeriesDataTest, OneSequenceOfWholeNumbersIsToldWhatItMayBe) {
   std::string table = "month,passengers\n";
   for (int row = 0; row < 144; ++row) table += std::to_string(row) + "," + std::to_string(100 + row) + "\n";
-  const auto error = [](const SeriesData& data) { return WhatOf<InvalidArgument>([&] { SeriesBatches(data, SeriesCut()); }); };
+  const auto error = [](const SeriesData& data) { return WhatOf<Error>([&] { SeriesBatches(data, SeriesCut()); }); };
   const std::string classes = error(Csv(table, Columns("passengers")));
-  for (const char* part : {"--sequence", "--goal forecast", "--goal regression", "'passengers'", "taken for classes"})
+  for (const char* part : {"--sequence", "--goal forecast", "--goal regression", "'passengers'"})
     EXPECT_TRUE(Holds(classes, part)) << classes;
-  const std::string numbers = error(Csv(table, Columns("passengers", "", "", "regression")));
-  EXPECT_TRUE(Holds(numbers, "--goal forecast") && !Holds(numbers, "taken for classes")) << numbers;
-  EXPECT_TRUE(Holds(numbers, "numbers pieces of it, as 0 in the first hundred rows and 1 in the next")) << numbers;
-  const std::string words = error(Csv("x,y\n1,walk\n2,walk\n3,run\n", Columns("y")));
-  EXPECT_TRUE(Holds(words, "numbers pieces of it") && !Holds(words, "forecast")) << words;
+  const std::vector<std::string> notes = Csv(table, Columns("passengers", "", "", "regression")).notes;
+  EXPECT_TRUE(notes.size() == 1 && Holds(notes[0], "--goal forecast predicts its next values instead"));
+  const std::string few = error(Csv("x,y\n1,1.5\n2,2.5\n3,3.5\n", Columns("y")));
+  EXPECT_TRUE(Holds(few, "or 100 steps with targets of their own") && Holds(few, "--goal forecast")) << few;
+  EXPECT_FALSE(Holds(error(Csv("x,y\n1,walk\n2,walk\n3,run\n", Columns("y"))), "forecast"));
 }
 
 std::string Npy(const std::string& header, const std::string& values) {
