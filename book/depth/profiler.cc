@@ -41,7 +41,7 @@ class Observation {
       const double keys = static_cast<double>(call.causal() == Causal::kNone ? steps : i + 1);
       even += std::log(keys) / static_cast<double>(steps);
     }
-    const at::Tensor means = statistics.to(at::kDouble).mean({1, 3});  // [3, heads]
+    const at::Tensor means = statistics.to(at::kDouble).mean(at::IntArrayRef{1, 3});  // [3, heads]
     for (int64_t head = 0; head < means.size(1); ++head) {
       layer.entropy.push_back(even > 0 ? means[0][head].item<double>() / even : 1.0);
       layer.largest_weight.push_back(means[1][head].item<double>());
@@ -98,8 +98,8 @@ void RecordGradients(StackModelImpl& model, const at::Tensor& loss, const std::v
 }  // namespace
 
 double DistanceToEqualRows(const at::Tensor& X) {
-  const at::Tensor rest = (X - X.mean(1, /*keepdim=*/true)).square().sum({1, 2}).sqrt();
-  return (rest / X.square().sum({1, 2}).sqrt()).nan_to_num(0.0).mean().item<double>();
+  const at::Tensor rest = (X - X.mean(1, /*keepdim=*/true)).square().sum(at::IntArrayRef{1, 2}).sqrt();
+  return (rest / X.square().sum(at::IntArrayRef{1, 2}).sqrt()).nan_to_num(0.0).mean().item<double>();
 }
 
 double DistanceToRankOne(const at::Tensor& X) {

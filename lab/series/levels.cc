@@ -17,11 +17,14 @@ constexpr int64_t kScaleSteps = 1 << 17;  // by which the scale is measured
 RelativeLevels::RelativeLevels(const SeriesBatches& batches) : columns_(batches.data().Width()) {
   at::Tensor squares = at::zeros({columns_}, at::kDouble);
   double count = 0;
-  batches.ForEach(batches.TrainingWindows(std::max<int64_t>(1, kScaleSteps / batches.longest())), [&](const SeriesBatch&
-                                                                                                          batch) {
-    squares += Unscaled(View(batch.features, {batch.rows, batch.steps, batches.width()})).to(at::kDouble).square().sum({0, 1});
-    count += static_cast<double>(batch.rows * batch.steps);
-  });
+  batches.ForEach(batches.TrainingWindows(std::max<int64_t>(1, kScaleSteps / batches.longest())),
+                  [&](const SeriesBatch& batch) {
+                    squares += Unscaled(View(batch.features, {batch.rows, batch.steps, batches.width()}))
+                                   .to(at::kDouble)
+                                   .square()
+                                   .sum(at::IntArrayRef{0, 1});
+                    count += static_cast<double>(batch.rows * batch.steps);
+                  });
   const at::Tensor scale = (squares / count).sqrt();
   scale_ = scale.masked_fill(scale.eq(0), 1.0).to(at::kFloat);  // a column that never changes stays 0
 }
