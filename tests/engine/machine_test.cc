@@ -59,7 +59,9 @@ TEST_F(MachineTest, TheBestTargetIsTheOneThatPays) {
   EXPECT_FALSE(SupportedTargets().front().ends_with("_BF16")) << SupportedTargets().front();
   other.pair_instruction = true;
   UseMachine(other);
-  if (all.size() > 1 && all[1] + "_BF16" == all[0]) EXPECT_EQ(SupportedTargets(), all);
+  if (all.size() > 1 && all[1] + "_BF16" == all[0]) {
+    EXPECT_EQ(SupportedTargets(), all);
+  }
 }
 
 // No bit of a result depends on an entry: calls of all lengths and types, of few queries too.
