@@ -129,7 +129,8 @@ std::size_t ForwardWorkspace(const Attention& attention, const Shape& shape, int
 std::size_t TangentWorkspace(const Attention& attention, const Shape& shape, int element_bytes, int concurrency);
 std::size_t BackwardWorkspace(const Attention& attention, const Shape& shape, int element_bytes, int concurrency);
 
-// The SIMD targets compiled in that this CPU can run, best first ("AVX3_BF16", "AVX3", "AVX2", "SSE2", ...).
+// The SIMD targets compiled in that this CPU can run, best first ("AVX3_BF16", "AVX3", "AVX2", "SSE2", ...; see
+// heed/machine.h).
 std::vector<std::string> SupportedTargets();
 // Restricts every later call in this process to one of SupportedTargets(); an empty name lifts the restriction. Throws
 // InvalidArgument for other names. For tests, benches and `heed check`; do not call it while other threads compute.

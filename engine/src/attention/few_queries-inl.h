@@ -17,6 +17,7 @@
 #include <cstdint>
 
 #include "attention/rows-inl.h"
+#include "heed/machine.h"
 #include "hwy/highway.h"
 #include "simd/ahead.h"
 #include "simd/capabilities-inl.h"
@@ -36,7 +37,7 @@ class RowReader {
   RowReader(const StoredRows<const std::byte>& rows, int64_t width, bool far)
       : data_(rows.data),
         stride_(rows.row_stride * kBytes),
-        ahead_(far ? attention::DivideUp(simd::kFewAheadBytes, std::max<int64_t>(1, width * kBytes)) * stride_ : 0) {}
+        ahead_(far ? attention::DivideUp(MachineInUse().few_ahead, std::max<int64_t>(1, width * kBytes)) * stride_ : 0) {}
 
   const std::byte* Row(int64_t j) const { return data_ + j * stride_; }
   int64_t stride() const { return stride_; }

@@ -14,6 +14,7 @@
 
 #include "attention/problem.h"
 #include "attention/rows-inl.h"
+#include "heed/machine.h"
 #include "hwy/highway.h"
 #include "simd/tile-inl.h"
 #include "simd/transpose-inl.h"
@@ -117,9 +118,9 @@ inline attention::KeyRange NarrowPanel(const attention::Plan& plan, const Panel&
   return plan.Narrow(panel.range, pairs, tile);
 }
 
-// Whether so many keys and values come from far away whenever they are walked.
+// Whether so many keys and values come from farther than the second-level cache whenever they are walked.
 inline bool ComeFromFar(const attention::KeyRange& walked, const Shape& shape, int64_t element_bytes) {
-  return (walked.end - walked.begin) * (shape.head_dim + shape.value_dim) * element_bytes > simd::kFarBytes;
+  return (walked.end - walked.begin) * (shape.head_dim + shape.value_dim) * element_bytes > MachineInUse().far;
 }
 
 // Whether rows of queries that look at all keys alike are packed or left out.

@@ -11,6 +11,7 @@
 #include "core/arena.h"
 #include "core/operand.h"
 #include "heed/attention.h"
+#include "heed/machine.h"
 #include "simd/ahead.h"
 #include "simd/tuning.h"
 
@@ -34,11 +35,13 @@ struct Problem {
   Layout layout{};
   const ValuelessKey* valueless_key = nullptr;  // or none
 
-  // Whether the call has so many keys and values that they come from memory.
+  // Whether the call has so many keys and values that they come from memory: hardware follows a stream only to the end of its
+  // page, so few queries ask for what follows.
   bool ComesFromMemory() const {
     const Shape& shape = plan.shape();
     const double keys = static_cast<double>(shape.batch * shape.kv_heads) * static_cast<double>(shape.kv_len);
-    return keys * static_cast<double>(shape.head_dim + shape.value_dim) * core::BytesOf(k.element) > simd::kCallFarBytes;
+    return keys * static_cast<double>(shape.head_dim + shape.value_dim) * core::BytesOf(k.element) >
+           static_cast<double>(MachineInUse().call_far);
   }
 };
 

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "heed/attention.h"
+#include "heed/machine.h"
 #include "hwy/highway.h"
 #include "simd/pair_product.h"
 
@@ -24,7 +25,11 @@ std::vector<Target> Targets() {
     const int64_t bit = bits & -bits;
     const std::string name = hwy::TargetName(bit);
 #if HWY_ARCH_X86
-    if (simd::HasPairProducts() && bit <= HWY_AVX3) targets.push_back({name + "_BF16", bit, true});
+    if (simd::HasPairProducts() && bit <= HWY_AVX3) {
+      targets.push_back({name, bit, false});
+      targets.insert(targets.end() - (MachineInUse().pair_instruction ? 1 : 0), {name + "_BF16", bit, true});
+      continue;
+    }
 #endif
     targets.push_back({name, bit, false});
   }
@@ -41,7 +46,7 @@ std::vector<std::string> SupportedTargets() {
 
 void UseTarget(const std::string& name) {
   hwy::SetSupportedTargetsForTest(0);
-  simd::UsePairProducts(true);
+  simd::UsePairProducts(MachineInUse().pair_instruction);
   if (!name.empty()) {
     std::string known;
     const Target* chosen = nullptr;

@@ -127,7 +127,8 @@ Case FuzzCase(uint64_t seed) {
   c.spoiled = Chance(random, 3) && !Repeats(c.layout);
   if (Chance(random, 8)) c.precision = Precision::kFused;
   c.statistic_gradients = c.statistics && Chance(random, 2);
-  // No number of 16 bits: one would cancel a score at its cap to the bit, in float but not in double, where programs have kinks.
+  // No number of 16 bits: one would cancel a score at its cap to the bit, in float but not in double, where programs have
+  // kinks.
   if (c.softcap) *c.softcap *= 1.1;
   return c;
 }

@@ -3,12 +3,16 @@
 
 #include <atomic>
 
+#include "heed/machine.h"
 #include "hwy/base.h"
 
 namespace heed::simd {
 namespace {
-std::atomic<bool> used = true;
+std::atomic<bool>& Used() {
+  static std::atomic<bool> used = MachineInUse().pair_instruction;
+  return used;
 }
+}  // namespace
 
 bool HasPairProducts() {
 #if HWY_ARCH_X86_64
@@ -19,8 +23,8 @@ bool HasPairProducts() {
 #endif
 }
 
-bool UsesPairProducts() { return used.load(std::memory_order_relaxed) && HasPairProducts(); }
-void UsePairProducts(bool use) { used.store(use, std::memory_order_relaxed); }
+bool UsesPairProducts() { return HasPairProducts() && Used().load(std::memory_order_relaxed); }
+void UsePairProducts(bool use) { Used().store(use, std::memory_order_relaxed); }
 
 }  // namespace heed::simd
 

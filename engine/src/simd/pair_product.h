@@ -41,7 +41,7 @@ struct PairSize {
 
 // Whether this processor multiplies pairs.
 bool HasPairProducts();
-// Whether calls let it: yes, unless told otherwise. For tests of what the others do; not while other threads compute.
+// Whether calls let it: as MachineInUse() says, unless told otherwise. For tests; not while other threads compute.
 bool UsesPairProducts();
 void UsePairProducts(bool use);
 

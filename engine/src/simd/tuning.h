@@ -1,5 +1,6 @@
 // Every size that was chosen by measurement, with the resource that sets it. Sizes depend on the shape alone, never on the
-// instruction set or the number of threads, so that sums are taken in the same order everywhere.
+// instruction set or the number of threads, so that sums are taken in the same order everywhere. What differs from machine to
+// machine and changes no sum is in heed/machine.h.
 #ifndef HEED_SIMD_TUNING_H_
 #define HEED_SIMD_TUNING_H_
 
@@ -87,17 +88,8 @@ constexpr int64_t kFewMaskedLanes = 8;
 // Keys per tile of theirs: the softmax of a tile waits for all of its scores and memory rests meanwhile, and begins anew with
 // its values, so it comes seldom. Scores alone stay in between. Read from memory, tiles of 256 keys take 8 % longer.
 constexpr int64_t kFewTileKeys = 1024;
-// Where a call's keys and values are more bytes than this they come from memory, and products of few queries ask for lines so
-// far behind those at hand: hardware follows a stream only to the end of its page. 128 MiB so take 15 to 20 % less on a machine
-// that others share, what a last-level cache holds 18 % more; asking 8 KiB ahead gains no more.
-constexpr double kCallFarBytes = 12 << 20;
-constexpr int64_t kFewAheadBytes = 4096;
 // Rows behind the one at hand that products in pairs ask for meanwhile: a tile of keys.
 constexpr int64_t kRowsAhead = kTileKeys;
-
-// Keys and values of more bytes than this are asked for a tile ahead: they come from farther than the second-level cache for
-// every panel that walks them, and wait for memory where sequences are long.
-constexpr int64_t kFarBytes = 1 << 20;
 
 // A panel that meets so many keys for each of its lanes waits for those alone, and asks for them at every step of a product.
 // With fewer its own rows and those of the next panel take as long.

@@ -1,0 +1,36 @@
+// What of a machine decides how fast a call is, and no bit of its result: `heed info` prints it.
+#ifndef HEED_MACHINE_H_
+#define HEED_MACHINE_H_
+
+#include <cstdint>
+#include <string>
+
+namespace heed {
+
+// Sizes are in bytes. engine/src/simd/machine.cc has the table, and says what was measured where.
+struct Machine {
+  std::string kind;  // the row of the table: "AMD", "Intel" or "other"
+  // A core's second-level cache, as the system reports it; 0: it does not.
+  int64_t second_level = 0;
+  // Whether pairs of bfloat16 numbers are multiplied by the processor's instruction where it has one (VDPBF16PS), rather than
+  // as two fused multiply-adds of widened numbers.
+  bool pair_instruction = true;
+  // Keys and values that a panel of queries meets are asked for a tile ahead where they are more than this.
+  int64_t far = 0;
+  // Few queries ask `few_ahead` behind the keys and values at hand where those of the call are more than this.
+  int64_t call_far = 0, few_ahead = 0;
+
+  bool operator==(const Machine&) const = default;
+};
+
+// This machine's row, with its own second-level cache.
+const Machine& ThisMachine();
+// What calls take: ThisMachine(), unless UseMachine said otherwise.
+const Machine& MachineInUse();
+// For every later call in this process; UseTarget decides anew on the instruction. For tests and benches; do not call it while
+// other threads compute.
+void UseMachine(const Machine& machine);
+
+}  // namespace heed
+
+#endif  // HEED_MACHINE_H_
