@@ -169,11 +169,6 @@ ForwardResult CallForward(const variable_list& tensors, const AttentionOptions& 
   return {std::move(results[kOutput]), std::move(results[kLse]), std::move(results[kStatistics]), {}, {}, {}};
 }
 
-void BackwardOnce(const OperatorHandle& op, c10::DispatchKeySet keys, Stack* stack) {
-  RefuseTangents("the gradient of attention", TensorsOnStack(op, *stack, 0, 9 + kTensors));
-  CallOnce("attention", op, keys, stack, TensorsOnStack(op, *stack, 0, 9 + kTensors));
-}
-
 }  // namespace
 
 ForwardResult DifferentiableAttention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
@@ -193,7 +188,6 @@ ForwardResult DifferentiableAttention(const at::Tensor& query, const at::Tensor&
 
 TORCH_LIBRARY_IMPL(heed, Autograd, m) {
   m.impl("attention_forward", torch::CppFunction::makeFromBoxedFunction<&ForwardWithDerivative>());
-  m.impl("attention_backward", torch::CppFunction::makeFromBoxedFunction<&BackwardOnce>());
 }
 
 }  // namespace heed::nn
