@@ -149,8 +149,8 @@ void BackwardWithDerivative(const OperatorHandle& op, c10::DispatchKeySet keys, 
   for (std::size_t t = kTangents; t < Operands::kCount; ++t) RefuseSecond(tangents[t].defined(), "for ", Operands::Name(t));
   const variable_list rows = DualTangents(
       {tensors[kBackwardOutput], tensors[kBackwardLse], tensors[0], tensors[1]});  // as attention_backward_tangent has them
-  RefuseSecond(AnyIsDefined(along) && (!rows[0].defined() || !rows[1].defined()), "where the output has no tangent, ",
-               "or the log-sum-exp");
+  RefuseSecond(AnyIsDefined(along) && (!rows[0].defined() || !rows[1].defined()), "for ",
+               "an output or a log-sum-exp without a tangent");
   std::vector<bool> wanted(Operands::kCount, true);
   if (!stack->back().isNone()) {
     const c10::List<bool> each = stack->back().toBoolList();

@@ -37,7 +37,7 @@ def dense(q, k, v, bias=None, seen=None, softcap=None, score=None):
         scores = score(scores)
     if seen is not None:
         scores = scores.masked_fill(~seen, -math.inf)
-    return scores.softmax(-1) @ v, scores.logsumexp(-1)
+    return scores.softmax(-1) @ v, scores.exp().sum(-1).log()
 
 
 PROGRAM = heed.score(lambda s, b, h, q, k: torch.sin(s) * 1.5 + 0.1 * s * s)
@@ -177,14 +177,12 @@ def test_hessians_are_those_of_the_dense_formula():
 
 
 def test_float32_errs_as_little_as_pytorch():
-    given, directions = operands(), operands(seed=20)
-    exact = reverse_over_reverse(loss(dense), given, directions)
-    given, directions = ([x.float() for x in of] for of in (given, directions))
+    given, directions = ([random(1, 2, 96, 32, seed=seed + s, dtype=torch.float32) for s in range(3)] for seed in (0, 20))
+    exact = reverse_over_reverse(loss(dense), [x.double() for x in given], [x.double() for x in directions])
     theirs = reverse_over_reverse(loss(dense), given, directions)
     for way in WAYS:
         for one, other, expected in zip(way(loss(both({})), tuple(given), tuple(directions)), theirs, exact):
-            limit = max((other - expected).abs().max(), 1e-7 * expected.abs().max())
-            assert (one - expected).abs().max() <= 2 * limit
+            assert (one - expected).norm() <= 2 * (other - expected).norm()
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
@@ -201,17 +199,22 @@ def test_a_loss_of_a_tangent_trains():
     """Both results and their tangents get gradients, and so do tangents themselves."""
     given, directions = operands(), operands(seed=20)
 
-    def gradients(function):
-        leaves = [x.clone().requires_grad_() for x in given]
-        along = [x.clone().requires_grad_() for x in directions]
+    def in_levels(function, leaves, along):
         with forward_ad.dual_level():
             results = function(*map(forward_ad.make_dual, leaves, along))
-            primals, tangents = zip(*map(forward_ad.unpack_dual, results))
+            return zip(*map(forward_ad.unpack_dual, results))
+
+    def gradients(jvp, function):
+        leaves = [x.clone().requires_grad_() for x in given]
+        along = [x.clone().requires_grad_() for x in directions]
+        primals, tangents = jvp(function, tuple(leaves), tuple(along))
         total = sum((p * t).sum() + t.square().sum() for p, t in zip(primals, tangents))
         return torch.autograd.grad(total, leaves + along)
 
-    for ours, theirs in zip(gradients(both({"causal": True})), gradients(lambda *x: dense(*x, seen=CAUSAL))):
-        close(ours, theirs)
+    expected = gradients(torch.func.jvp, lambda *x: dense(*x, seen=CAUSAL))
+    for jvp in (torch.func.jvp, in_levels):
+        for ours, theirs in zip(gradients(jvp, both({"causal": True})), expected):
+            close(ours, theirs)
 
 
 def test_maps_over_directions():
@@ -236,7 +239,8 @@ def test_gradient_penalties_of_modules_and_replaced_functions():
     def own(x):
         return F.scaled_dot_product_attention(*[x[:, None]] * 3, is_causal=True)
 
-    (expected,) = torch.autograd.grad(penalty(own), x)
+    with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):
+        (expected,) = torch.autograd.grad(penalty(own), x)
     with heed.replace_sdpa():
         (found,) = torch.autograd.grad(penalty(own), x)
     close(found, expected)
@@ -285,7 +289,7 @@ def test_what_has_none_is_refused_by_name():
 
     shaw = heed.positions.Shaw(D, 3, values=False).double()
     refuse("with content_keys", lambda x: heed.attention(x, k, v, position=shaw).square().sum())
-    refuse("for statistics", lambda x: heed.attention(x, k, v, return_statistics=True).entropy.square().sum(), ways=WAYS[:1])
+    refuse("for statistics", lambda x: heed.attention(x, k, v, return_statistics=True).statistics.entropy.square().sum(), ways=WAYS[:1])
     refuse("for sinks", lambda x: heed.attention(q, k, v, sinks=x[0, :, 0, 0]).square().sum())
     table = random(HQ, seed=3)
     refuse(
