@@ -59,18 +59,26 @@ void Measure(const Shape& s) {
   });
   // Any numbers serve: tangents take as long whatever they are.
   heed::Tangents<float> tangents{.q = view(3), .k = view(1), .v = view(2), .biases = {}};
-  if (s.max_distance > 0) tangents.biases.relative_bias = d_biases.relative_bias;
+  if (s.max_distance > 0)
+    tangents.biases.relative_bias = View<float, 2>::Contiguous(table.data(), d_biases.relative_bias.extent);
   const double tangent = Fastest([&] {
     heed::Tangent(attention, view(0), view(1), view(2), tangents, view(4), view(5), lse_view, {}, workspace, serial);
   });
+  // The gradients of gradients of q, k and v: the tangent, and that of the backward pass.
+  const heed::BackwardInputs<float> inputs{
+      .q = view(0), .k = view(1), .v = view(2), .out = view(4), .lse = lse_view, .d_out = view(3)};
+  const double second = tangent + Fastest([&] {
+                          heed::BackwardTangent(attention, inputs, tangents, {.out = view(3), .lse = lse_view}, view(5),
+                                                view(6), view(7), d_biases, workspace, serial);
+                        });
   const double flops =
       4.0 * static_cast<double>(size) * static_cast<double>(s.length) * (s.causal == heed::Causal::kNone ? 1 : 0.5);
   std::printf(
       "B%-3ld H%-2ld n%-5ld d%-4ld %-6s p%.1f bias%-5ld peak %6.1f GFLOP/s  forward %8.3f ms %5.1f %%  backward %8.3f ms %5.1f "
-      "%%  tangent %8.3f ms, %4.2f of forward\n",
+      "%%  tangent %8.3f ms, %4.2f of forward  second backward %8.3f ms, %4.2f of backward\n",
       s.batch, s.heads, s.length, s.width, s.causal == heed::Causal::kNone ? "full" : "causal", s.dropout, s.max_distance,
       peak * 1e-9, forward * 1e3, 100 * flops / forward / peak, backward * 1e3, 100 * 2.5 * flops / backward / peak,
-      tangent * 1e3, tangent / forward);
+      tangent * 1e3, tangent / forward, second * 1e3, second / backward);
 }
 
 // One query of eight heads on `key_heads`, beside reading as many bytes.

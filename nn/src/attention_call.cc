@@ -160,10 +160,10 @@ Operands AttentionBackward(const ResultGradients& d_results, const SavedCall& sa
   return d;
 }
 
-Operands GradientsOf(const ResultGradients& d_results, const SavedCall& saved, Operands given, AttentionOptions options,
-                     const Wanted& wanted) {
-  options.tensors(Resolved(given.tensors, saved.query));
-  Operands d = AttentionBackward(d_results, saved, options, wanted);
+namespace {
+
+// Gradients in the shapes and types of what they belong to.
+Operands AsGiven(Operands d, Operands given) {
   for (std::size_t t = 0; t < Operands::kCount; ++t) {
     at::Tensor& gradient = *d.All()[t];
     if (!gradient.defined()) continue;
@@ -174,6 +174,14 @@ Operands GradientsOf(const ResultGradients& d_results, const SavedCall& saved, O
     gradient = gradient.to(own.scalar_type());
   }
   return d;
+}
+
+}  // namespace
+
+Operands GradientsOf(const ResultGradients& d_results, const SavedCall& saved, Operands given, AttentionOptions options,
+                     const Wanted& wanted) {
+  options.tensors(Resolved(given.tensors, saved.query));
+  return AsGiven(AttentionBackward(d_results, saved, options, wanted), given);
 }
 
 namespace {
@@ -193,20 +201,33 @@ BiasGradients<A> TableTangents(const OperandTangents& tangents, const at::Tensor
   return biases;
 }
 
+void CheckTangent(const char* name, const at::Tensor& tangent, const char* of, const at::Tensor& operand) {
+  if (!tangent.defined()) return;
+  if (!operand.defined()) throw InvalidArgument(c10::str(name, ": expected none, because the call has no ", of));
+  if (!tangent.sizes().equals(operand.sizes()) || tangent.scalar_type() != operand.scalar_type())
+    throw InvalidArgument(c10::str(name, ": expected the shape and type of ", of, ", ", ShapeText(operand), " ",
+                                   operand.scalar_type(), ", got ", ShapeText(tangent), " ", tangent.scalar_type()));
+}
+
+void CheckOperandTangents(Operands operands, const OperandTangents& tangents) {
+  for (std::size_t t = 0; t < kTangents; ++t)
+    CheckTangent(c10::str("t_", Operands::Name(t)).c_str(), tangents[t], Operands::Name(t), *operands.All()[t]);
+}
+
+// All as the engine takes them.
+template <class T>
+Tangents<T> EngineTangents(const OperandTangents& tangents, const at::Tensor& query, AttentionTensors& held) {
+  return {.q = ViewOf<const T, 4>(tangents[0]),
+          .k = ViewOf<const T, 4>(tangents[1]),
+          .v = ViewOf<const T, 4>(tangents[2]),
+          .biases = TableTangents<Accum<T>>(tangents, query, held)};
+}
+
 }  // namespace
 
 TangentResult AttentionTangent(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                                AttentionOptions options, const OperandTangents& tangents) {
-  Operands operands{query, key, value, options.tensors()};
-  for (std::size_t t = 0; t < kTangents; ++t) {
-    const at::Tensor &tangent = tangents[t], &operand = *operands.All()[t];
-    if (!tangent.defined()) continue;
-    const auto name = Operands::Name(t);
-    if (!operand.defined()) throw InvalidArgument(c10::str("t_", name, ": expected none, because the call has no ", name));
-    if (!tangent.sizes().equals(operand.sizes()) || tangent.scalar_type() != operand.scalar_type())
-      throw InvalidArgument(c10::str("t_", name, ": expected the shape and type of ", name, ", ", ShapeText(operand), " ",
-                                     operand.scalar_type(), ", got ", ShapeText(tangent), " ", tangent.scalar_type()));
-  }
+  CheckOperandTangents({query, key, value, options.tensors()}, tangents);
   options.tensors() = Resolved(options.tensors(), query);
   const at::TensorOptions rows = query.options().dtype(AccumulatorType(query.scalar_type()));
   const std::array<int64_t, 3> row_shape{query.size(0), query.size(1), query.size(2)};
@@ -216,15 +237,47 @@ TangentResult AttentionTangent(const at::Tensor& query, const at::Tensor& key, c
   AttentionTensors held;
   WithElementType(query.scalar_type(), [&]<class T>(T) {
     using A = Accum<T>;
-    const Tangents<T> given{.q = ViewOf<const T, 4>(tangents[0]),
-                            .k = ViewOf<const T, 4>(tangents[1]),
-                            .v = ViewOf<const T, 4>(tangents[2]),
-                            .biases = TableTangents<A>(tangents, query, held)};
-    Tangent<T>(EngineOptions<A>(options), ViewOf<const T, 4>(query), ViewOf<const T, 4>(key), ViewOf<const T, 4>(value), given,
-               ViewOf<T, 4>(result.output), ViewOf<T, 4>(result.t_output), ViewOf<A, 3>(result.lse), ViewOf<A, 3>(result.t_lse),
-               ThreadWorkspace(), executor);
+    Tangent<T>(EngineOptions<A>(options), ViewOf<const T, 4>(query), ViewOf<const T, 4>(key), ViewOf<const T, 4>(value),
+               EngineTangents<T>(tangents, query, held), ViewOf<T, 4>(result.output), ViewOf<T, 4>(result.t_output),
+               ViewOf<A, 3>(result.lse), ViewOf<A, 3>(result.t_lse), ThreadWorkspace(), executor);
   });
   return result;
+}
+
+Operands AttentionBackwardTangent(const ResultGradients& d_results, const SavedCall& saved, Operands given,
+                                  AttentionOptions options, const OperandTangents& tangents, const RowTangentTensors& rows,
+                                  const Wanted& wanted) {
+  CheckOperandTangents(given, tangents);
+  CheckTangent("t_output", rows.output, "output", saved.output);
+  CheckTangent("t_lse", rows.lse, "lse", saved.lse);
+  CheckTangent("t_d_output", rows.d_output, "output", saved.output);
+  CheckTangent("t_d_lse", rows.d_lse, "lse", saved.lse);
+  options.tensors(Resolved(given.tensors, saved.query));
+  const at::Tensor d_out = d_results.output.defined() ? d_results.output : at::zeros_like(saved.output);
+  Operands d = EmptyGradients({saved.query, saved.key, saved.value, options.tensors()}, wanted,
+                              AccumulatorType(saved.query.scalar_type()));
+  TorchExecutor executor;
+  AttentionTensors held;
+  WithElementType(saved.query.scalar_type(), [&]<class T>(T) {
+    using A = Accum<T>;
+    const BackwardInputs<T> inputs{.q = ViewOf<const T, 4>(saved.query),
+                                   .k = ViewOf<const T, 4>(saved.key),
+                                   .v = ViewOf<const T, 4>(saved.value),
+                                   .out = ViewOf<const T, 4>(saved.output),
+                                   .lse = ViewOf<const A, 3>(saved.lse),
+                                   .d_out = ViewOf<const T, 4>(d_out),
+                                   .d_lse = ViewOf<const A, 3>(d_results.lse),
+                                   .remainder = ViewOf<const BFloat16, 4>(saved.remainder),
+                                   .correction = ViewOf<const A, 3>(saved.correction)};
+    const RowTangents<T> of_rows{.out = ViewOf<const T, 4>(rows.output),
+                                 .lse = ViewOf<const A, 3>(rows.lse),
+                                 .d_out = ViewOf<const T, 4>(rows.d_output),
+                                 .d_lse = ViewOf<const A, 3>(rows.d_lse)};
+    BackwardTangent<T>(EngineOptions<A>(options), inputs, EngineTangents<T>(tangents, saved.query, held), of_rows,
+                       ViewOf<T, 4>(d.query), ViewOf<T, 4>(d.key), ViewOf<T, 4>(d.value), TableGradients<A>(options, d.tensors),
+                       ThreadWorkspace(), executor);
+  });
+  return AsGiven(std::move(d), std::move(given));
 }
 
 at::Tensor AttentionWeights(const at::Tensor& query, const at::Tensor& key, const at::Tensor& lse,

@@ -129,6 +129,16 @@ struct TangentResult {
 TangentResult AttentionTangent(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                                AttentionOptions options, const OperandTangents& tangents);
 
+// Tangents of what a backward pass has by rows; an undefined one counts as zeros.
+struct RowTangentTensors {
+  at::Tensor output, lse, d_output, d_lse;
+};
+// The tangents of the gradients that GradientsOf returns, of the first kTangents operands that are wanted. Tangents are those
+// of AttentionTangent, and rows.output and rows.lse what it returned for them.
+Operands AttentionBackwardTangent(const ResultGradients& d_results, const SavedCall& saved, Operands given,
+                                  AttentionOptions options, const OperandTangents& tangents, const RowTangentTensors& rows,
+                                  const Wanted& wanted);
+
 // The weights before dropout of chosen heads and rows (int64; undefined: all), [B, heads, rows, Nk], from the log-sum-exp of
 // the forward pass.
 at::Tensor AttentionWeights(const at::Tensor& query, const at::Tensor& key, const at::Tensor& lse,

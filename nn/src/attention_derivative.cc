@@ -1,6 +1,7 @@
 #include "attention_derivative.h"
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <string_view>
 #include <utility>
@@ -84,11 +85,21 @@ auto NodeOf(const variable_list& tensors, std::vector<IValue> numbers) {
   return node;
 }
 
-// The results become the node's.
+// Of output and lse, where there are some.
+using ResultTangents = std::array<at::Tensor, 2>;
+
+void SetTangent(const at::Tensor& result, const at::Tensor& tangent) {
+  if (tangent.defined() && !result._fw_grad(/*level=*/0).defined())
+    result._set_fw_grad(tangent, /*level=*/0, /*is_inplace_op=*/false);
+}
+
+// The results become the node's. What it saves of them has their tangents.
 template <class Pointer>
-void Give(const Pointer& node, const ForwardResult& of) {
+void Give(const Pointer& node, const ForwardResult& of, const ResultTangents& tangents = {}) {
   for (const at::Tensor* result : {&of.output, &of.lse, &of.statistics})
     if (result->defined()) torch::autograd::set_history(*result, node);
+  SetTangent(of.output, tangents[kOutput]);
+  SetTangent(of.lse, tangents[kLse]);
   node->Save({of.output, of.lse}, /*outputs=*/true);
   node->Save({of.remainder, of.correction});
   node->Save({of.statistics}, /*outputs=*/true);
@@ -96,7 +107,8 @@ void Give(const Pointer& node, const ForwardResult& of) {
 }
 
 // The operator's kernel below autograd, with a node where autograd asks for one.
-void ForwardWithNode(const OperatorHandle& op, c10::DispatchKeySet keys, Stack* stack, const variable_list& tensors) {
+void ForwardWithNode(const OperatorHandle& op, c10::DispatchKeySet keys, Stack* stack, const variable_list& tensors,
+                     const ResultTangents& tangents = {}) {
   if (!WantsNode(OperandsOf(tensors))) return CallBelowAutograd(op, keys, stack);
   const auto numbers = stack->end() - static_cast<std::ptrdiff_t>(op.schema().arguments().size() - kTensors);
   const auto node = NodeOf(tensors, std::vector<IValue>(numbers, stack->end() - 2));
@@ -106,8 +118,8 @@ void ForwardWithNode(const OperatorHandle& op, c10::DispatchKeySet keys, Stack* 
     const IValue& value = torch::jit::peek(*stack, r, kResults);
     return value.isTensor() ? value.toTensor() : at::Tensor();
   };
-  Give(node,
-       {result(kOutput), result(kLse), result(kStatistics), result(kRemainder), result(kCorrection), result(kLargestKey)});
+  Give(node, {result(kOutput), result(kLse), result(kStatistics), result(kRemainder), result(kCorrection), result(kLargestKey)},
+       tangents);
 }
 
 // Names what has no tangent of a call in which some tensor has one.
@@ -146,15 +158,14 @@ void ForwardWithDerivative(const OperatorHandle& op, c10::DispatchKeySet keys, S
   Stack both = CallTangent(tensors, std::vector<IValue>(first, stack->end() - 2));
   const auto result = [&](std::size_t r) { return both[r].toTensor(); };
   if (exact || WantsNode(OperandsOf(tensors))) {
-    ForwardWithNode(op, keys, stack, tensors);
+    ForwardWithNode(op, keys, stack, tensors, {result(2 + kOutput), result(2 + kLse)});
   } else {
     torch::jit::drop(*stack, arguments);
     // Results themselves do not depend on tangents, which may have gradients.
     const auto primal = [&](std::size_t r) { return result(r).requires_grad() ? result(r).detach() : result(r); };
     torch::jit::push(*stack, primal(kOutput), primal(kLse), at::Tensor(), at::Tensor(), at::Tensor(), at::Tensor());
   }
-  for (const std::size_t r : {kOutput, kLse})
-    torch::jit::peek(*stack, r, kResults).toTensor()._set_fw_grad(result(2 + r), /*level=*/0, /*is_inplace_op=*/false);
+  for (const std::size_t r : {kOutput, kLse}) SetTangent(torch::jit::peek(*stack, r, kResults).toTensor(), result(2 + r));
 }
 
 // The same, called of what nothing intercepts but tangents.
@@ -167,11 +178,6 @@ ForwardResult CallForward(const variable_list& tensors, const AttentionOptions& 
   forward.callBoxed(&stack);
   variable_list results = TensorsOf(stack);
   return {std::move(results[kOutput]), std::move(results[kLse]), std::move(results[kStatistics]), {}, {}, {}};
-}
-
-void BackwardOnce(const OperatorHandle& op, c10::DispatchKeySet keys, Stack* stack) {
-  RefuseTangents("the gradient of attention", TensorsOnStack(op, *stack, 0, 9 + kTensors));
-  CallOnce("attention", op, keys, stack, TensorsOnStack(op, *stack, 0, 9 + kTensors));
 }
 
 }  // namespace
@@ -193,7 +199,6 @@ ForwardResult DifferentiableAttention(const at::Tensor& query, const at::Tensor&
 
 TORCH_LIBRARY_IMPL(heed, Autograd, m) {
   m.impl("attention_forward", torch::CppFunction::makeFromBoxedFunction<&ForwardWithDerivative>());
-  m.impl("attention_backward", torch::CppFunction::makeFromBoxedFunction<&BackwardOnce>());
 }
 
 }  // namespace heed::nn

@@ -9,8 +9,8 @@
 namespace heed::nn {
 
 // AttentionForward, with a derivative in its three tensors and the differentiable ones among the options where autograd asks
-// for one: what torch.ops.heed.attention_forward does of tensors that nothing intercepts. Tangents of forward mode pass;
-// a second derivative raises. Options carry a seed where dropout is not 0, and resolved tensors.
+// for one: what torch.ops.heed.attention_forward does of tensors that nothing intercepts. Tangents of forward mode pass, and
+// second derivatives (attention_second_derivative.cc). Options carry a seed where dropout is not 0, and resolved tensors.
 ForwardResult DifferentiableAttention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                                       const AttentionOptions& options);
 

@@ -1,5 +1,5 @@
 // torch.ops.heed.attention_tangent: attention and its tangents, for forward-mode differentiation (attention_derivative.cc calls
-// it). It has no derivative of its own.
+// it). Its derivative is attached in attention_second_derivative.cc.
 #include <cstddef>
 #include <string>
 #include <utility>
@@ -9,7 +9,6 @@
 
 #include "attention_call.h"
 #include "operator_arguments.h"
-#include "operator_node.h"
 #include "translate_errors.h"
 
 namespace heed::nn {
@@ -17,9 +16,6 @@ namespace {
 
 using c10::OperatorHandle;
 using torch::jit::Stack;
-
-// Operands, the options' tensors, the seed, tangents.
-constexpr std::size_t kTangentTensors = 3 + AttentionTensors::kCount + 1 + kTangents;
 
 // Its arguments.
 struct TangentCall {
@@ -62,12 +58,6 @@ void TangentShape(const OperatorHandle& op, Stack* stack) {
   });
 }
 
-void TangentOnce(const OperatorHandle& op, c10::DispatchKeySet keys, Stack* stack) {
-  const torch::autograd::variable_list tensors = TensorsOnStack(op, *stack, 0, kTangentTensors);
-  RefuseTangents("the tangent of attention", tensors);
-  CallOnce("attention", op, keys, stack, tensors);
-}
-
 std::string TangentSchema() {
   std::string tangents;
   for (std::size_t t = 0; t < kTangents; ++t) tangents += c10::str("Tensor? t_", Operands::Name(t), "=None, ");
@@ -84,8 +74,5 @@ TORCH_LIBRARY_FRAGMENT(heed, m) {
 
 TORCH_LIBRARY_IMPL(heed, CPU, m) { m.impl("attention_tangent", torch::CppFunction::makeFromBoxedFunction<&TangentOperator>()); }
 TORCH_LIBRARY_IMPL(heed, Meta, m) { m.impl("attention_tangent", torch::CppFunction::makeFromBoxedFunction<&TangentShape>()); }
-TORCH_LIBRARY_IMPL(heed, Autograd, m) {
-  m.impl("attention_tangent", torch::CppFunction::makeFromBoxedFunction<&TangentOnce>());
-}
 
 }  // namespace heed::nn

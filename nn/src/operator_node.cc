@@ -155,15 +155,14 @@ variable_list TensorsOf(const torch::jit::Stack& results) {
 }
 
 void CallOnce(const char* what, const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack,
-              at::ArrayRef<at::Tensor> tensors) {
+              at::ArrayRef<at::Tensor> tensors, const char* refusal) {
   RefuseTangents(what, tensors);
   if (!WantsNode(tensors)) return CallBelowAutograd(op, keys, stack);
   variable_list wanting;
   for (const at::Tensor& tensor : tensors)
     if (tensor.defined() && tensor.requires_grad()) wanting.push_back(tensor);
-  const auto node = MakeNode<torch::autograd::Error>(
-      c10::str(what, ": a second derivative was asked for; only first derivatives are implemented"),
-      torch::autograd::collect_next_edges(wanting));
+  const auto node =
+      MakeNode<torch::autograd::Error>(c10::str(what, ": ", refusal), torch::autograd::collect_next_edges(wanting));
   CallBelowAutograd(op, keys, stack);
   const std::size_t results = op.schema().returns().size();
   for (std::size_t r = 0; r < results; ++r)

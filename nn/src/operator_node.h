@@ -97,9 +97,10 @@ inline c10::IValue OptionalValue(const at::Tensor& tensor) { return tensor.defin
 torch::autograd::variable_list TensorsOf(const torch::jit::Stack& results);
 
 // Calls the kernel below autograd of an operator without a derivative. Whoever differentiates its results gets an error that
-// says so in the name of `what`.
+// says so in the name of `what`, with the words of `refusal`.
 void CallOnce(const char* what, const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack,
-              at::ArrayRef<at::Tensor> tensors);
+              at::ArrayRef<at::Tensor> tensors,
+              const char* refusal = "a second derivative was asked for; only first derivatives are implemented");
 
 }  // namespace heed::nn
 

@@ -93,7 +93,7 @@ def flex_attention(
     objects, classes or modules, which can change unseen, heed traces it at every call, which takes some ten milliseconds. Or
     give a program of heed.score. block_mask: the result of PyTorch's create_block_mask (heed uses its blocks and its mask_mod),
     or of heed.mask, which needs no blocks. Gradients flow into query, key, value and the floating tensors that score_mod
-    captures; a second derivative raises. Code that torch.compile compiles may call it; with fullgraph=True give prepared
+    captures; a second derivative in those tensors raises. Code that torch.compile compiles may call it; with fullgraph=True give prepared
     functions.
 
     Returns the output [B, Hq, L, Ev]; with return_lse=True also the log-sum-exp; with return_aux an object with the requested

@@ -17,14 +17,14 @@ from ._order import causal_name
 _ops = torch.ops.heed
 
 _FORWARD, _BACKWARD = _ops.attention_forward.default, _ops.attention_backward.default
-_TANGENT = _ops.attention_tangent.default
+_TANGENT, _BACKWARD_TANGENT = _ops.attention_tangent.default, _ops.attention_backward_tangent.default
 ATTENTION = {_FORWARD, _TANGENT}  # one of these computes each call
 # The operands and the first of the options.
 DIFFERENTIABLE = tuple(result.name.removeprefix("d_") for result in _BACKWARD._schema.returns)
 OPTIONS = tuple(a.name for a in _FORWARD._schema.arguments if not a.kwarg_only)[3:-1]
 # Whose rows mean the same wherever they lie in a batch. One table serves a whole batch, and dropout and programs count its rows.
 _OF_A_ROW = {"query", "key", "value", "output", "lse", "remainder", "correction", "d_output", "d_lse"} | {
-    "query_lengths", "key_lengths", "prefix_lengths", "t_query", "t_key", "t_value",
+    "query_lengths", "key_lengths", "prefix_lengths", "t_query", "t_key", "t_value", "t_output", "t_lse", "t_d_output", "t_d_lse",
 }  # fmt: skip
 
 
@@ -73,6 +73,7 @@ def map_over_rows(
 map_over_rows(_FORWARD, "attention", _by_row)
 map_over_rows(_BACKWARD, "attention", _by_row)
 map_over_rows(_TANGENT, "attention", _by_row)
+map_over_rows(_BACKWARD_TANGENT, "attention", _by_row)
 
 
 def may_attend_plainly(query: object, key: object, value: object, options: dict[str, Any]) -> TypeGuard[torch.Tensor]:
@@ -170,6 +171,10 @@ def _count_operations() -> None:
     @register_flop_formula(_ops.attention_tangent)
     def tangent(query: Any, key: Any, value: Any, *_: Any, **__: Any) -> int:
         return of_products(3, 3, query, key, value)
+
+    @register_flop_formula(_ops.attention_backward_tangent)
+    def backward_tangent(d_output: Any, d_lse: Any, query: Any, key: Any, value: Any, *_: Any, **__: Any) -> int:
+        return of_products(7, 5, query, key, value)
 
     def of_chunks(query: Any, value: Any, pairs: tuple[float, float], states: int) -> int:
         """Of products over the pairs of chunks of 64 steps (of widths of keys and of values) and of a state with rows."""

@@ -56,8 +56,8 @@ class _Replacement:
     def replaced(self, *args: Any, **kwargs: Any) -> torch.Tensor:
         """A call inside a context. Modes and tensor classes see it first; calls that heed does not take go on to PyTorch's."""
         given = (*args, *kwargs.values())
-        # Who allows PyTorch no flash attention (sdpa_kernel) wants its plain formula, which has second derivatives, or another kernel,
-        # which PyTorch refuses on the CPU.
+        # Who allows PyTorch no flash attention (sdpa_kernel) wants its plain formula, which has derivatives of every order, or
+        # another kernel, which PyTorch refuses on the CPU.
         if torch._C._get_flash_sdp_enabled():
             if not has_torch_function(given) and are_plain(*given):
                 return scaled_dot_product_attention(*args, **kwargs)

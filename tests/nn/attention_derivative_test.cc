@@ -17,17 +17,26 @@ struct Given {
   at::Tensor q = Random({2, 2, 5, 4}), k = Random({2, 2, 5, 4}), v = Random({2, 2, 5, 4});
 };
 
-TEST(AttentionDerivativeTest, SecondDerivativeRaises) {
+TEST(AttentionDerivativeTest, SecondDerivativesAreWhatDifferencesSayAndThirdOnesRaise) {
   const Given in;
-  const at::Tensor q = in.q.clone().set_requires_grad(true);
-  const at::Tensor loss = attention(q, in.k, in.v).output.square().sum();
-  const auto first = torch::autograd::grad({loss}, {q}, {}, /*retain_graph=*/true, /*create_graph=*/true);
-  ASSERT_TRUE(first[0].requires_grad());
+  const at::Tensor k = in.k.to(at::kDouble), v = in.v.to(at::kDouble), direction = at::cos(in.q.to(at::kDouble));
+  const auto gradient = [&](const at::Tensor& q) {
+    const at::Tensor loss = attention(q, k, v, AttentionOptions().softcap(2.0)).output.square().sum();
+    return torch::autograd::grad({loss}, {q}, {}, /*retain_graph=*/true, /*create_graph=*/true)[0];
+  };
+  const auto leaf = [&](double step) { return (in.q.to(at::kDouble) + step * direction).set_requires_grad(true); };
+  const at::Tensor q = leaf(0), first = gradient(q);
+  ASSERT_TRUE(first.requires_grad());
+  const at::Tensor second = torch::autograd::grad({(first * direction).sum()}, {q}, {}, /*retain_graph=*/true,
+                                                  /*create_graph=*/true)[0];
+  constexpr double kStep = 1e-6;
+  const at::Tensor differences = (gradient(leaf(kStep)) - gradient(leaf(-kStep))) / (2 * kStep);
+  EXPECT_TRUE(at::allclose(second, differences, 1e-6, 1e-6));
   try {
-    first[0].sum().backward();
-    FAIL() << "a second derivative was returned";
+    second.sum().backward();
+    FAIL() << "a third derivative was returned";
   } catch (const std::exception& error) {
-    EXPECT_NE(std::string(error.what()).find("second derivative"), std::string::npos) << error.what();
+    EXPECT_NE(std::string(error.what()).find("a third derivative was asked for"), std::string::npos) << error.what();
   }
 }
 

@@ -104,6 +104,19 @@ def tangent_calls():
         yield {**call, **{f"t_{name}": random(*call[name].shape, seed=20 + i) for i, name in enumerate(named)}}
 
 
+# Statistics have no second derivative.
+OF_STATISTICS = {"d_statistics", "statistics", "largest_key"}
+
+
+def backward_tangent_calls():
+    for call in backward_calls():
+        call = {name: value for name, value in call.items() if name not in WITHOUT_TANGENT | OF_STATISTICS}
+        named = [name for name in ("query", "key", "value", "bias", "relative_bias", "slopes", "output", "lse") if name in call]
+        named += [name for name in ("d_output", "d_lse") if call[name] is not None]
+        tangents = {f"t_{name}": random(*call[name].shape, seed=20 + i, dtype=call[name].dtype) for i, name in enumerate(named)}
+        yield {**call, **tangents}
+
+
 def weights_calls():
     for call in attention_calls():
         if "packed_queries" in call:  # weights are not defined for packed sequences
@@ -173,6 +186,7 @@ CALLS = {
     "attention_same_plain": plain_calls,
     "attention_backward": backward_calls,
     "attention_tangent": tangent_calls,
+    "attention_backward_tangent": backward_tangent_calls,
     "attention_weights": weights_calls,
     "linear_mixer_forward": mixer_calls,
     "linear_mixer_backward": mixer_backward_calls,
@@ -192,7 +206,7 @@ WITHOUT_CALL = {
     ("attention_weights", "packed_keys"),
     ("attention_same_plain", "attn_mask"),
     ("distributed_attention", "tensors"),
-    *(("attention_tangent", name) for name in WITHOUT_TANGENT),
+    *((operator, name) for operator in ("attention_tangent", "attention_backward_tangent") for name in WITHOUT_TANGENT),
 }
 
 

@@ -116,6 +116,40 @@ void Backward(const Attention& attention, View<const std::type_identity_t<T>, 4>
               View<const Accum<T>, 3> d_lse = {}, View<const BFloat16, 4> remainder = {},
               View<const Accum<T>, 3> correction = {}, const StatisticGradients<Accum<T>>& statistics = {});
 
+// What a backward pass is made of: Backward's arguments of the same names. d_lse, remainder and correction may be absent.
+template <class T>
+struct BackwardInputs {
+  View<const T, 4> q, k, v, out;
+  View<const Accum<T>, 3> lse;
+  View<const T, 4> d_out;
+  View<const Accum<T>, 3> d_lse{};
+  View<const BFloat16, 4> remainder{};
+  View<const Accum<T>, 3> correction{};
+};
+
+// The tangents of what a backward pass has by rows, each in the shape of what it belongs to; an absent one is 0. Those of out
+// and lse are what Tangent returned for the same tangents of the inputs: out is needed where any of these is there, lse where
+// that of q, k or a bias is.
+template <class T>
+struct RowTangents {
+  View<const T, 4> out{};
+  View<const Accum<T>, 3> lse{};
+  View<const T, 4> d_out{};
+  View<const Accum<T>, 3> d_lse{};
+};
+
+// How fast Backward's gradients change when all that they are made of changes at the speed of its tangent: with Tangent, every
+// second derivative in linear memory. The gradient of sum(out * d_out) + sum(lse * d_lse) has a symmetric Jacobian. So along
+// tangents u this is the product of that Hessian with u; and gradients u of Backward's results give this to q, k, v and biases,
+// and Tangent's t_out and t_lse along u to d_out and d_lse.
+// Overwrites t_d_q, t_d_k, t_d_v and those of biases that are present, in the shapes of Backward's. 16-bit calls compute in
+// float and round once; they inherit the rounding of of_rows.out. Hidden pairs have no influence. What Tangent refuses is
+// refused; only dense biases, tables by offset and slopes have tangents or gradients here, and statistics have none.
+template <class T>
+void BackwardTangent(const Attention& attention, const BackwardInputs<T>& inputs, const Tangents<T>& tangents,
+                     const RowTangents<T>& of_rows, View<T, 4> t_d_q, View<T, 4> t_d_k, View<T, 4> t_d_v,
+                     const BiasGradients<Accum<T>>& t_d_biases, Workspace& workspace, Executor& executor);
+
 // The weights before dropout of chosen heads and queries: weights[b, x, y, :] are those of head heads[x] and query rows[y]
 // over all keys, [B, heads, rows, Nk]. lse is that of the forward pass. Not for packed sequences.
 template <class T>
@@ -128,6 +162,7 @@ void Weights(const Attention& attention, View<const T, 4> q, View<const T, 4> k,
 std::size_t ForwardWorkspace(const Attention& attention, const Shape& shape, int element_bytes, int concurrency);
 std::size_t TangentWorkspace(const Attention& attention, const Shape& shape, int element_bytes, int concurrency);
 std::size_t BackwardWorkspace(const Attention& attention, const Shape& shape, int element_bytes, int concurrency);
+std::size_t BackwardTangentWorkspace(const Attention& attention, const Shape& shape, int element_bytes, int concurrency);
 
 // The SIMD targets compiled in that this CPU can run, best first ("AVX3_BF16", "AVX3", "AVX2", "SSE2", ...; see
 // heed/machine.h).

@@ -78,6 +78,12 @@ class BackwardChunk {
            (scratch_.lanes.hidden & attention::LowBits(panel_.used())) == 0;
   }
 
+  // See PanelArrays.
+  bool ZeroSums() const {
+    const View<const T, 3>& d_lse = problem_.tangents.wanted ? problem_.tangents.d_lse : problem_.d_lse;
+    return !d_lse.present() && !scores_.transforms() && !problem_.valueless_key;
+  }
+
   void RunPanel(int64_t b, int64_t h, int64_t kv_head, int64_t index) {
     panel_ = MakePanel(problem_.plan, problem_.cut, b, h, index, scratch_.lanes);
     if (panel_.count == 0) return;
@@ -104,7 +110,7 @@ class BackwardChunk {
                                   .queries = scratch_.queries,
                                   .block = block_,
                                   .chunk = chunk_,
-                                  .zero_sums = !problem_.d_lse.present() && !scores_.transforms() && !problem_.valueless_key,
+                                  .zero_sums = ZeroSums(),
                                   .query_rows = scratch_.query_rows,
                                   .d_out = scratch_.d_out,
                                   .d_out_rows = scratch_.d_out_rows,

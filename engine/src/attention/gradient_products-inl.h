@@ -1,6 +1,7 @@
 // What a tile of a panel of queries and a chunk of keys adds to the gradients, with weights P recomputed from its scores:
 //   dP = dO V^T    dS = P (dP - delta)    dV += P^T dO    dQ += dS K    dK += dS^T Q
-// in lanes of the type of computation. attention/row_gradients-inl.h and attention/pair_gradients-inl.h have the other layouts.
+// in lanes of the type of computation. attention/row_gradients-inl.h and attention/pair_gradients-inl.h have the other layouts,
+// attention/backward_tangent-inl.h has their tangents.
 #if defined(HEED_ATTENTION_GRADIENT_PRODUCTS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef HEED_ATTENTION_GRADIENT_PRODUCTS_INL_H_
 #undef HEED_ATTENTION_GRADIENT_PRODUCTS_INL_H_
@@ -52,7 +53,7 @@ class GradientProducts {
   virtual Boundary boundary() const { return Boundary::kStrips; }
 
   // Keys begin .. end - 1 of a key head from now on.
-  void Walk(int64_t b, int64_t kv_head, int64_t begin, int64_t end) {
+  virtual void Walk(int64_t b, int64_t kv_head, int64_t begin, int64_t end) {
     values_.Walk(KeysOf(problem_.plan, problem_.v, b, kv_head), begin, end);
     begin_ = begin;
   }
@@ -145,12 +146,27 @@ class GradientProducts {
   }
   // dQ += dS K and dK += dS^T Q, each where wanted; scratch.d_scores holds dS, which may be rounded afterwards.
   virtual void AddToQueriesAndKeys(const StripSight& strip) {
-    if (problem_.d_q.present()) AddColumns(strip);
+    if (problem_.d_q.present()) AddColumns(strip, scores_.Keys(strip.place), scratch_.d_scores);
     if (problem_.d_k.present()) AddRows(strip, scratch_.d_scores, QueryRows(), problem_.cut.head_dim, d_keys_);
   }
 
   bool Dropping() const { return problem_.dropout.of_65536 != 0; }
   HeadRows<const T> QueryRows() const { return {scratch_.query_rows, problem_.cut.head_dim, 1}; }
+
+  // d_queries[:, w] += sum over keys of rows[j, :] * tile[j, w]
+  void AddColumns(const StripSight& strip, const HeadRows<const T>& rows, const T* tile) {
+    const TilePlace& place = strip.place;
+    if (!TakesAllPairs(strip.seen, [&]() HWY_ATTR { return AllFinite(d_, rows, place.keys, shape_.head_dim); })) {
+      ClearBlank(*panel_);
+      VisibleProduct(d_, scratch_.lanes, place, rows, shape_.head_dim, tile, scratch_.d_queries);
+      return;
+    }
+    if (!place.all_used()) ClearBlank(*panel_);
+    const Target<T> d_queries{scratch_.d_queries + place.lane_begin, panel_->width, !blank_};
+    Product(d_, Scalars<T>{rows.data, 1, rows.row_stride}, {tile + place.lane_begin, panel_->width},
+            {shape_.head_dim, place.keys, scores_.BackwardLanes(place)}, d_queries, scratch_.ahead);
+    blank_ = false;
+  }
 
   // sums[key + j, :] += sum over lanes of tile[j, w] * rows[w, :]
   void AddRows(const StripSight& strip, const T* tile, const HeadRows<const T>& rows, int64_t width, const HeadRows<T>& sums) {
@@ -301,21 +317,6 @@ class GradientProducts {
       const auto visit = lanes_from(w);
       for (int64_t j = 0; j < place.keys; ++j) visit(j, hn::FirstN(d_, 0));
     }
-  }
-
-  void AddColumns(const StripSight& strip) {
-    const TilePlace& place = strip.place;
-    const HeadRows<const T> rows = scores_.Keys(place);
-    if (!TakesAllPairs(strip.seen, [&]() HWY_ATTR { return AllFinite(d_, rows, place.keys, shape_.head_dim); })) {
-      ClearBlank(*panel_);
-      VisibleProduct(d_, scratch_.lanes, place, rows, shape_.head_dim, scratch_.d_scores, scratch_.d_queries);
-      return;
-    }
-    if (!place.all_used()) ClearBlank(*panel_);
-    const Target<T> d_queries{scratch_.d_queries + place.lane_begin, panel_->width, !blank_};
-    Product(d_, Scalars<T>{rows.data, 1, rows.row_stride}, {scratch_.d_scores + place.lane_begin, panel_->width},
-            {shape_.head_dim, place.keys, scores_.BackwardLanes(place)}, d_queries, scratch_.ahead);
-    blank_ = false;
   }
 
  protected:

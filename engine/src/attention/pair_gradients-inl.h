@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "attention/backward_tangent-inl.h"
 #include "attention/gradient_products-inl.h"
 #include "attention/one_of.h"
 #include "attention/pair_rows-inl.h"
@@ -158,13 +159,14 @@ class RoundedGradients final : public PairGradients {
 
 // The products of a call.
 template <class T>
-using ChosenGradients =
-    attention::OneOf<GradientProducts<T>, GradientProducts<T>, RowGradients<T>, PairGradients, RoundedGradients>;
+using ChosenGradients = attention::OneOf<GradientProducts<T>, GradientProducts<T>, RowGradients<T>, PairGradients,
+                                         RoundedGradients, BackwardTangents<T>>;
 template <class T>
 void Choose(const attention::BackwardProblem<T>& problem, attention::BackwardScratch<T>& scratch, Scores<T>& scores,
             std::span<PositionHook<T>* const> hooks, const Normaliser<T>& normaliser, ChosenGradients<T>& chosen) {
   using attention::Layout;
   const auto hold = [&]<class Class>() { chosen.template Hold<Class>(problem, scratch, scores, hooks, normaliser); };
+  if (problem.tangents.wanted) return hold.template operator()<BackwardTangents<T>>();
   if (problem.layout == Layout::kRows && scores.MadeInRows()) return hold.template operator()<RowGradients<T>>();
   if constexpr (sizeof(T) == sizeof(float)) {
     if (problem.layout == Layout::kPairs) return hold.template operator()<PairGradients>();

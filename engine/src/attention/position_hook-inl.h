@@ -117,6 +117,8 @@ class PositionHook {
   // TransformGradient then has the tangent of the old scores to begin with, right after Transform of the same place.
   virtual void Transform(const TilePlace&, const uint64_t* /*visible*/, T* /*scores*/) {}
   virtual void TransformGradient(const TilePlace&, T* /*d_scores*/) {}
+  // The same of a gradient and of its tangent, of whose scheme tangents pass. before: the tangent of the old scores.
+  virtual void TransformGradientTangent(const TilePlace&, const T* /*before*/, T* /*d_scores*/, T* /*t_d_scores*/) {}
 
   // The weights after masks and dropout (not yet normalised in the forward pass, scaled by dropout in the backward pass), where
   // it weighs.

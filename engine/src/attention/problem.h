@@ -80,6 +80,14 @@ struct ForwardProblem : Problem {
   }
 };
 
+// Of a backward pass whose tangent is computed, without data where they are 0.
+template <class T>
+struct BackwardTangentArrays {
+  bool wanted = false;  // whether the call is about tangents
+  core::Input q{}, k{}, v{}, out{}, d_out{};
+  View<const T, 3> lse{}, d_lse{};
+};
+
 template <class T>
 struct WeightsProblem : Problem {
   View<const T, 3> lse{};
@@ -96,7 +104,8 @@ struct BackwardProblem : Problem {
   core::Input remainder{};        // of out, or without data
   View<const T, 3> correction{};  // of lse, or absent
   StatisticGradients<T> statistics{};
-  core::Output d_q{}, d_k{}, d_v{};  // without data where not wanted
+  BackwardTangentArrays<T> tangents{};
+  core::Output d_q{}, d_k{}, d_v{};  // without data where not wanted; of a call about tangents those of the gradients
   bool wants_scores = true;          // whether anything that the scores are made of has a gradient that is wanted
   // dQ of all queries in T [Hq, queries of all rows, D], where the caller's elements are narrower; else null.
   T* d_q_wide = nullptr;
@@ -330,6 +339,34 @@ struct StatisticScratch {
   }
 };
 
+// Of the tangent of a backward pass: tangents of what BackwardScratch has under the same names.
+template <class T>
+struct BackwardTangentScratch {
+  T *queries = nullptr, *query_rows = nullptr, *d_out = nullptr, *d_out_rows = nullptr, *out = nullptr;
+  T *centres = nullptr, *minus_delta = nullptr;  // [panel] of the log-sum-exp, of minus_delta
+  T *weights = nullptr, *d_scores = nullptr;     // [tile, panel]
+  T *products = nullptr, *before = nullptr;      // [tile, panel] tangents of scores at their stages, see Scores::Tangents
+  HeldRows<T> keys{}, values{};
+
+  void Lay(core::Arena& arena, const ScratchFacts& facts, int64_t walked) {
+    const Cut& cut = facts.cut;
+    const Shape& shape = facts.shape;
+    queries = arena.Take<T>(shape.head_dim * cut.panel);
+    query_rows = arena.Take<T>(cut.panel * cut.head_dim);
+    d_out = arena.Take<T>(shape.value_dim * cut.panel);
+    d_out_rows = arena.Take<T>(cut.panel * cut.value_dim);
+    out = arena.Take<T>(shape.value_dim * cut.panel);
+    centres = arena.Take<T>(cut.panel);
+    minus_delta = arena.Take<T>(cut.panel);
+    weights = arena.Take<T>(cut.tile * cut.panel);
+    d_scores = arena.Take<T>(cut.tile * cut.panel);
+    products = arena.Take<T>(facts.attention.softcap ? cut.tile * cut.panel : 0);
+    before = arena.Take<T>(cut.tile * cut.panel);
+    keys.Lay(arena, walked, facts.narrow, false, cut.head_dim, cut.tile);
+    values.Lay(arena, walked, facts.narrow, false, cut.value_dim, cut.tile);
+  }
+};
+
 template <class T>
 struct BackwardScratch : ScoreScratch<T> {
   T* query_rows;               // [panel, D padded], scaled by scale
@@ -353,6 +390,7 @@ struct BackwardScratch : ScoreScratch<T> {
   uint32_t* d_score_pairs = nullptr;                                // [tile / 2, panel]
   uint16_t* rounded = nullptr;                                      // [tile, panel] weights, then gradients of scores
   StatisticScratch<T> statistics{};
+  BackwardTangentScratch<T> tangents{};
 
   BackwardScratch(core::Arena& arena, const ScratchFacts& facts, const WantedOperands& wanted) {
     const Cut& cut = facts.cut;
@@ -383,6 +421,7 @@ struct BackwardScratch : ScoreScratch<T> {
     few_before = arena.Take<T>(few * cut.head_dim);
     if (facts.narrow) LayPairs(arena, facts);
     statistics.Lay(arena, facts);
+    if (facts.tangents) tangents.Lay(arena, facts, walked);
   }
 
  private:

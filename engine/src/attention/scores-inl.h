@@ -165,8 +165,12 @@ class Scores {
 
   // From the tangent of scale * q.k, in powers of two, to that of the finished scores in nats, right after the scores of the
   // same place were made: derivatives multiply both ways alike, so a tangent takes the way of gradients from its other end.
-  void PassTangent(const TilePlace& place, T* tangent) {
-    if (problem_.attention.softcap) Uncap(place, tangent);
+  // products, before: where what AccumulateTangent needs is kept, null where nobody does.
+  void PassTangent(const TilePlace& place, T* tangent, T* products = nullptr, T* before = nullptr) {
+    if (problem_.attention.softcap) {
+      if (products) CopyTile(place, tangent, products);
+      Uncap(place, tangent);
+    }
     const auto to_nats = hn::Set(d_, std::numbers::ln2_v<T>);
     const int64_t step = static_cast<int64_t>(hn::Lanes(d_));
     for (int64_t j = 0; j < place.keys; ++j)
@@ -176,8 +180,27 @@ class Scores {
       }
     for (PositionHook<T>* hook : hooks_)
       if (hook->term() == Term::kBias) hook->AddToTangent(place, tangent);
+    if (before && transforms_) CopyTile(place, tangent, before);
     for (PositionHook<T>* hook : hooks_)
       if (hook->term() == Term::kScore) hook->TransformGradient(place, tangent);
+  }
+
+  // Tiles of a place.
+  struct Tangents {
+    const T *products, *before;  // of scale * q.k in powers of two, and of what hooks make other scores of, in nats
+    T *d_scores, *t_d_scores;    // gradients of the scores, and their tangents
+  };
+  // Accumulate along tangents: of both gradients, telling hooks the tangent alone. No hook is of the content.
+  void AccumulateTangent(const TilePlace& place, const Tangents& tiles) {
+    for (std::size_t x = hooks_.size(); x-- > 0;)
+      if (hooks_[x]->term() == Term::kScore)
+        hooks_[x]->TransformGradientTangent(place, tiles.before, tiles.d_scores, tiles.t_d_scores);
+    for (PositionHook<T>* hook : hooks_)
+      if (hook->term() == Term::kBias) hook->Accumulate(place, tiles.t_d_scores);
+    if (!problem_.attention.softcap) return;
+    Uncap(place, tiles.t_d_scores);
+    Bend(place, tiles);
+    Uncap(place, tiles.d_scores);
   }
 
   // q.k becomes a score in powers of two.
@@ -299,6 +322,27 @@ class Scores {
         const auto slope = hn::NegMulAdd(tanh, tanh, hn::Set(d_, T{1}));
         hn::Store(hn::IfThenZeroElse(hn::Eq(gradient, hn::Zero(d_)), hn::Mul(gradient, slope)), d_, d_scores + at);
       }
+  }
+
+  // What the second derivative of the soft-cap, -2 tanh (1 - tanh^2) / cap, adds to the tangent of a gradient.
+  void Bend(const TilePlace& place, const Tangents& tiles) const {
+    const double cap = *problem_.attention.softcap * std::numbers::log2e;
+    const auto factor = hn::Set(d_, static_cast<T>(-2 / cap)), one = hn::Set(d_, T{1});
+    const int64_t step = static_cast<int64_t>(hn::Lanes(d_));
+    for (int64_t j = 0; j < place.keys; ++j)
+      for (int64_t w = place.lane_begin; w < place.lane_end; w += step) {
+        const int64_t at = j * place.panel + w;
+        const auto tanh = hn::Load(d_, scratch_.tanh + at), gradient = hn::Load(d_, tiles.d_scores + at);
+        const auto bend = hn::Mul(hn::Mul(factor, tanh), hn::NegMulAdd(tanh, tanh, one));
+        const auto added = hn::Mul(gradient, hn::Mul(bend, hn::Load(d_, tiles.products + at)));
+        const auto shown = hn::IfThenZeroElse(hn::Eq(gradient, hn::Zero(d_)), added);
+        hn::Store(hn::Add(hn::Load(d_, tiles.t_d_scores + at), shown), d_, tiles.t_d_scores + at);
+      }
+  }
+
+  static void CopyTile(const TilePlace& place, const T* from, T* to) {
+    for (int64_t j = 0; j < place.keys; ++j)
+      std::copy_n(from + j * place.panel + place.lane_begin, place.lanes(), to + j * place.panel + place.lane_begin);
   }
 
   static constexpr hn::ScalableTag<T> d_{};

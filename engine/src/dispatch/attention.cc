@@ -78,6 +78,37 @@ void Backward(const Attention& attention, View<const std::type_identity_t<T>, 4>
 }
 
 template <class T>
+void BackwardTangent(const Attention& attention, const BackwardInputs<T>& inputs, const Tangents<T>& tangents,
+                     const RowTangents<T>& of_rows, View<T, 4> t_d_q, View<T, 4> t_d_k, View<T, 4> t_d_v,
+                     const BiasGradients<Accum<T>>& t_d_biases, Workspace& workspace, Executor& executor) {
+  using core::OperandOf;
+  dispatch::BackwardArrays<Accum<T>> arrays{.q = OperandOf(inputs.q),
+                                            .k = OperandOf(inputs.k),
+                                            .v = OperandOf(inputs.v),
+                                            .out = OperandOf(inputs.out),
+                                            .lse = inputs.lse,
+                                            .d_out = OperandOf(inputs.d_out),
+                                            .d_lse = inputs.d_lse,
+                                            .remainder = OperandOf(inputs.remainder),
+                                            .correction = inputs.correction,
+                                            .statistics = {},
+                                            .d_q = OperandOf(t_d_q),
+                                            .d_k = OperandOf(t_d_k),
+                                            .d_v = OperandOf(t_d_v),
+                                            .d_biases = t_d_biases};
+  arrays.tangents = {.wanted = true,
+                     .q = OperandOf(tangents.q),
+                     .k = OperandOf(tangents.k),
+                     .v = OperandOf(tangents.v),
+                     .out = OperandOf(of_rows.out),
+                     .d_out = OperandOf(of_rows.d_out),
+                     .lse = of_rows.lse,
+                     .d_lse = of_rows.d_lse};
+  arrays.scheme_tangents = tangents.biases;
+  dispatch::RunBackward<Accum<T>>(attention, arrays, workspace, executor);
+}
+
+template <class T>
 void Weights(const Attention& attention, View<const T, 4> q, View<const T, 4> k, View<const Accum<T>, 3> lse,
              View<const int64_t, 1> heads, View<const int64_t, 1> rows, View<Accum<T>, 4> weights, Workspace& workspace,
              Executor& executor) {
@@ -97,6 +128,14 @@ std::size_t ForwardOrTangent(const Attention& attention, const Shape& shape, int
   return dispatch::ForwardBytes<float>(attention, shape, dispatch::ElementsOf(element_bytes), concurrency, tangents);
 }
 
+std::size_t BackwardOrTangent(const Attention& attention, const Shape& shape, int element_bytes, int concurrency,
+                              bool tangents) {
+  dispatch::CheckQuestion(attention, shape, element_bytes, concurrency);
+  if (element_bytes == 8)
+    return dispatch::BackwardBytes<double>(attention, shape, dispatch::Elements::kOwn, concurrency, tangents);
+  return dispatch::BackwardBytes<float>(attention, shape, dispatch::ElementsOf(element_bytes), concurrency, tangents);
+}
+
 }  // namespace
 
 std::size_t ForwardWorkspace(const Attention& attention, const Shape& shape, int element_bytes, int concurrency) {
@@ -108,10 +147,11 @@ std::size_t TangentWorkspace(const Attention& attention, const Shape& shape, int
 }
 
 std::size_t BackwardWorkspace(const Attention& attention, const Shape& shape, int element_bytes, int concurrency) {
-  dispatch::CheckQuestion(attention, shape, element_bytes, concurrency);
-  return element_bytes == 8
-             ? dispatch::BackwardBytes<double>(attention, shape, dispatch::Elements::kOwn, concurrency)
-             : dispatch::BackwardBytes<float>(attention, shape, dispatch::ElementsOf(element_bytes), concurrency);
+  return BackwardOrTangent(attention, shape, element_bytes, concurrency, false);
+}
+
+std::size_t BackwardTangentWorkspace(const Attention& attention, const Shape& shape, int element_bytes, int concurrency) {
+  return BackwardOrTangent(attention, shape, element_bytes, concurrency, true);
 }
 
 // The four element types of the public functions.
@@ -128,6 +168,8 @@ std::size_t BackwardWorkspace(const Attention& attention, const Shape& shape, in
                          View<const Accum<T>, 3>, View<const T, 4>, View<T, 4>, View<T, 4>, View<T, 4>,                        \
                          const BiasGradients<Accum<T>>&, Workspace&, Executor&, View<const Accum<T>, 3>,                       \
                          View<const BFloat16, 4>, View<const Accum<T>, 3>, const StatisticGradients<Accum<T>>&);               \
+  template void BackwardTangent(const Attention&, const BackwardInputs<T>&, const Tangents<T>&, const RowTangents<T>&,         \
+                                View<T, 4>, View<T, 4>, View<T, 4>, const BiasGradients<Accum<T>>&, Workspace&, Executor&);    \
   template void Weights(const Attention&, View<const T, 4>, View<const T, 4>, View<const Accum<T>, 3>, View<const int64_t, 1>, \
                         View<const int64_t, 1>, View<Accum<T>, 4>, Workspace&, Executor&)
 HEED_INSTANTIATE(float);

@@ -26,6 +26,7 @@ void Describe(const BackwardArrays<T>& arrays, const Sums<T>& sums, attention::B
   problem.remainder = arrays.remainder;
   problem.correction = arrays.correction;
   problem.statistics = arrays.statistics;
+  problem.tangents = arrays.tangents;
   problem.d_q = arrays.d_q;
   problem.d_k = arrays.d_k;
   problem.d_v = arrays.d_v;
@@ -45,8 +46,9 @@ void RunBackward(const Attention& attention, const BackwardArrays<T>& arrays, Wo
   const attention::Plan plan(attention, shape, hidden);
   const Cut cut = attention::CutBackward(shape, sizeof(T), position::LimitsOf(attention));
   const WantedOperands wanted = WantedOperands::Of(arrays.d_q, arrays.d_k, arrays.d_v);
-  BackwardLayout<T> layout(attention, cut, shape, ElementsOf<T>(arrays.q), wanted, arrays.d_biases,
-                           core::Concurrency(executor));
+  const bool tangents = arrays.tangents.wanted;
+  BackwardLayout<T> layout(attention, cut, shape, ElementsOf<T>(arrays.q), wanted, arrays.d_biases, core::Concurrency(executor),
+                           tangents ? &arrays.scheme_tangents : nullptr);
   // Keys without values meet no tile.
   const bool tiles = wanted.any() || layout.schemes().sums() > 0;
   if (!tiles && layout.schemes().key_sums() == 0) return;
@@ -56,7 +58,7 @@ void RunBackward(const Attention& attention, const BackwardArrays<T>& arrays, Wo
   const Sums<T> sums = layout.LayShared(arena);
   const position::SchemeSet<T>& schemes = layout.schemes();
   schemes.Prepare();
-  const double work = kBackwardWork * ScoreWork(shape, shape.kv_len);
+  const double work = (tangents ? kBackwardTangentWork : kBackwardWork) * ScoreWork(shape, shape.kv_len);
   const auto for_each_sum = [&](const auto& visit) {
     memory.Run(executor, work, schemes.sums(),
                [&](core::TaskQueue& queue, std::byte*) { queue.Work([&](int64_t sum, int64_t) { visit(sum); }); });
@@ -64,7 +66,7 @@ void RunBackward(const Attention& attention, const BackwardArrays<T>& arrays, Wo
   for_each_sum([&](int64_t sum) { schemes.Clear(sum); });
 
   const position::KeyOfScheme key(attention);
-  attention::BackwardProblem<T> problem{attention::ProblemOf(attention, plan, cut, arrays.q, arrays.k, key.IfAny())};
+  attention::BackwardProblem<T> problem{attention::ProblemOf(attention, plan, cut, arrays.q, arrays.k, key.IfAny(), tangents)};
   Describe(arrays, sums, problem);
   problem.wants_scores = wanted.queries || wanted.keys || schemes.wants_scores();
   if (const int64_t keys = schemes.key_sums(); keys > 0) {
@@ -86,16 +88,18 @@ void RunBackward(const Attention& attention, const BackwardArrays<T>& arrays, Wo
 }
 
 template <class T>
-std::size_t BackwardBytes(const Attention& attention, const Shape& shape, Elements elements, int workers) {
+std::size_t BackwardBytes(const Attention& attention, const Shape& shape, Elements elements, int workers, bool tangents) {
+  const BiasGradients<T> none;
   const Cut cut = attention::CutBackward(shape, sizeof(T), position::LimitsOf(attention));
-  return BackwardLayout<T>(attention, cut, shape, elements, WantedOperands(), AllGradients<T>(attention), workers)
+  return BackwardLayout<T>(attention, cut, shape, elements, WantedOperands(), AllGradients<T>(attention, tangents), workers,
+                           tangents ? &none : nullptr)
       .Memory()
       .bytes();
 }
 
 template void RunBackward(const Attention&, const BackwardArrays<float>&, Workspace&, Executor&);
 template void RunBackward(const Attention&, const BackwardArrays<double>&, Workspace&, Executor&);
-template std::size_t BackwardBytes<float>(const Attention&, const Shape&, Elements, int);
-template std::size_t BackwardBytes<double>(const Attention&, const Shape&, Elements, int);
+template std::size_t BackwardBytes<float>(const Attention&, const Shape&, Elements, int, bool);
+template std::size_t BackwardBytes<double>(const Attention&, const Shape&, Elements, int, bool);
 
 }  // namespace heed::dispatch

@@ -14,22 +14,29 @@
 
 namespace heed::dispatch {
 
-// Multiply-adds of the backward pass over those of the forward pass.
-inline constexpr double kBackwardWork = 2.5;
+// Multiply-adds of the backward pass over those of the forward pass, and of its tangent.
+inline constexpr double kBackwardWork = 2.5, kBackwardTangentWork = 6;
 
 template <class T>
 class BackwardLayout {
  public:
+  // tangents: those of schemes in a call with tangents, else null.
   BackwardLayout(const Attention& attention, const attention::Cut& cut, const Shape& shape, Elements elements,
-                 const attention::WantedOperands& wanted, const BiasGradients<T>& wanted_of_schemes, int workers)
-      : schemes_({.attention = attention, .shape = shape, .cut = cut, .pass = position::Pass::kBackward}, wanted_of_schemes),
+                 const attention::WantedOperands& wanted, const BiasGradients<T>& wanted_of_schemes, int workers,
+                 const BiasGradients<T>* tangents = nullptr)
+      : schemes_({.attention = attention,
+                  .shape = shape,
+                  .cut = cut,
+                  .pass = tangents ? position::Pass::kBackwardTangent : position::Pass::kBackward},
+                 wanted_of_schemes, tangents ? *tangents : BiasGradients<T>()),
         apart_(ApartOf(cut, schemes_.blocks().count(), workers)),
         facts_{.attention = attention,
                .cut = cut,
                .shape = shape,
                .narrow = elements == Elements::kNarrow,
                .scheme_rows = 0,
-               .sums_pieces = cut.pieces > 1 && apart_ != Apart::kPieces},
+               .sums_pieces = cut.pieces > 1 && apart_ != Apart::kPieces,
+               .tangents = tangents != nullptr},
         wanted_(wanted),
         workers_(workers),
         tasks_(schemes_.blocks(), cut, apart_, workers, attention::Uneven(attention)) {}
@@ -83,15 +90,20 @@ class BackwardLayout {
   BackwardTasks tasks_;
 };
 
-// All gradients that a call may ask for, by presence alone.
+// All gradients that a call may ask for, by presence alone; tangents: whether it asks for theirs.
 template <class T>
-BiasGradients<T> AllGradients(const Attention& attention) {
+BiasGradients<T> AllGradients(const Attention& attention, bool tangents = false) {
   static T somewhere{};
   BiasGradients<T> all;
   position::ForEachSchemeGradient(attention, all, [](const char*, auto& gradient, const auto* table) {
     if (!table) return;
     std::visit([&](const auto& t) { gradient.extent = t.extent; }, *table);
     gradient.data = &somewhere;
+  });
+  if (!tangents) return all;
+  position::ForEachScheme([&]<class Scheme>() {
+    const auto clear = [](const char*, auto& gradient, const auto*) { gradient.data = nullptr; };
+    if (!Scheme::kHasGradientTangents) Scheme::ForEachGradient(attention, all, clear);
   });
   return all;
 }

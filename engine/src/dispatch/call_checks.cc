@@ -171,6 +171,44 @@ void CheckTangents(const Attention& attention, const Shape& shape, const Forward
   regions.Write("t_lse", tangents.lse);
 }
 
+// The tangents of a backward call, where it has some.
+template <class T>
+void CheckBackwardTangents(const Attention& attention, const Shape& shape, const BackwardArrays<T>& arrays, Regions& regions) {
+  const attention::BackwardTangentArrays<T>& tangents = arrays.tangents;
+  const auto check = [&](const char* name, const Input& tangent, const Input& operand, const char* meaning) {
+    if (!tangent.present()) return;
+    CheckPresent(name, tangent);
+    CheckSameElement(name, tangent, arrays.q);
+    CheckShape(name, tangent, operand.extent, meaning);
+    regions.Read(name, tangent);
+  };
+  check("tangents.q", tangents.q, arrays.q, "the shape of q");
+  check("tangents.k", tangents.k, arrays.k, "the shape of k");
+  check("tangents.v", tangents.v, arrays.v, "the shape of v");
+  check("of_rows.out", tangents.out, arrays.out, "the shape of out");
+  check("of_rows.d_out", tangents.d_out, arrays.out, "the shape of out");
+  const auto check_rows = [&](const char* name, const View<const T, 3>& rows) {
+    if (!rows.present()) return;
+    CheckPresent(name, rows);
+    CheckShape(name, rows, RowShape(attention, shape), "the shape of lse");
+    regions.Read(name, rows);
+  };
+  check_rows("of_rows.lse", tangents.lse);
+  check_rows("of_rows.d_lse", tangents.d_lse);
+  bool of_scores = tangents.q.present() || tangents.k.present();
+  position::CheckBackwardTangents(
+      attention, arrays.scheme_tangents, arrays.d_biases, [&](const char* name, const auto& tangent, const auto* table) {
+        of_scores = true;
+        CheckPresent(name, tangent);
+        CheckShape(name, tangent, std::visit([](const auto& t) { return ExtentsOf(t).extent; }, *table),
+                   "the shape of what it belongs to");
+        regions.Read("tangents.biases", tangent);
+      });
+  const char* expected = "expected what Tangent returned for these tangents";
+  if ((of_scores || tangents.v.present()) && !tangents.out.present()) Refuse("of_rows.out", expected);
+  if (of_scores && !tangents.lse.present()) Refuse("of_rows.lse", expected);
+}
+
 }  // namespace
 
 void CheckDescribed(const Attention& attention, const Shape& shape) {
@@ -257,9 +295,11 @@ Shape CheckBackward(const Attention& attention, const BackwardArrays<T>& arrays)
   const auto check_gradient = [](const char* name, const Output& gradient, const Input& operand, const char* meaning) {
     if (gradient.present() || gradient.extent != Output().extent) CheckOutput(name, gradient, operand.extent, meaning);
   };
-  check_gradient("d_q", arrays.d_q, arrays.q, "the shape of q");
-  check_gradient("d_k", arrays.d_k, arrays.k, "the shape of k");
-  check_gradient("d_v", arrays.d_v, arrays.v, "the shape of v");
+  const bool tangents = arrays.tangents.wanted;
+  const char *d_q = tangents ? "t_d_q" : "d_q", *d_k = tangents ? "t_d_k" : "d_k", *d_v = tangents ? "t_d_v" : "d_v";
+  check_gradient(d_q, arrays.d_q, arrays.q, "the shape of q");
+  check_gradient(d_k, arrays.d_k, arrays.k, "the shape of k");
+  check_gradient(d_v, arrays.d_v, arrays.v, "the shape of v");
   CheckSchemeGradients(attention, arrays.d_biases);
 
   Regions regions = ReadRegions(attention, arrays.q, arrays.k);
@@ -271,9 +311,10 @@ Shape CheckBackward(const Attention& attention, const BackwardArrays<T>& arrays)
   regions.Read("remainder", arrays.remainder);
   regions.Read("correction", arrays.correction);
   ForEachStatisticGradient(arrays.statistics, [&](const char* name, const auto& rows) { regions.Read(name, rows); });
-  regions.Write("d_q", arrays.d_q);
-  regions.Write("d_k", arrays.d_k);
-  regions.Write("d_v", arrays.d_v);
+  if (tangents) CheckBackwardTangents(attention, shape, arrays, regions);
+  regions.Write(d_q, arrays.d_q);
+  regions.Write(d_k, arrays.d_k);
+  regions.Write(d_v, arrays.d_v);
   position::ForEachSchemeGradient(attention, arrays.d_biases,
                                   [&](const char* name, const auto& gradient, const auto*) { regions.Write(name, gradient); });
   regions.CheckApart();

@@ -36,6 +36,8 @@ struct BackwardArrays {
   StatisticGradients<T> statistics;
   Output d_q, d_k, d_v;
   BiasGradients<T> d_biases;
+  attention::BackwardTangentArrays<T> tangents{};  // then the four above are the tangents of these gradients
+  BiasGradients<T> scheme_tangents{};              // only read
 };
 
 template <class T>

@@ -14,6 +14,7 @@ template <class T>
 void RunForward(const Attention& attention, const ForwardArrays<T>& arrays, Workspace& workspace, Executor& executor);
 template <class T>
 void RunWeights(const Attention& attention, const WeightsArrays<T>& arrays, Workspace& workspace, Executor& executor);
+// With tangents, those of the gradients alone.
 template <class T>
 void RunBackward(const Attention& attention, const BackwardArrays<T>& arrays, Workspace& workspace, Executor& executor);
 
@@ -29,7 +30,7 @@ inline Elements ElementsOf(int element_bytes) { return element_bytes == 2 ? Elem
 template <class T>
 std::size_t ForwardBytes(const Attention& attention, const Shape& shape, Elements elements, int workers, bool tangents);
 template <class T>
-std::size_t BackwardBytes(const Attention& attention, const Shape& shape, Elements elements, int workers);
+std::size_t BackwardBytes(const Attention& attention, const Shape& shape, Elements elements, int workers, bool tangents);
 
 }  // namespace heed::dispatch
 

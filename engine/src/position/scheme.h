@@ -18,7 +18,7 @@
 
 namespace heed::position {
 
-enum class Pass { kForward, kTangent, kBackward };
+enum class Pass { kForward, kTangent, kBackward, kBackwardTangent };
 
 // What a scheme knows of a call before it computes.
 struct CallFacts {
@@ -27,7 +27,7 @@ struct CallFacts {
   const attention::Cut& cut;
   Pass pass;
 
-  bool backward() const { return pass == Pass::kBackward; }
+  bool backward() const { return pass == Pass::kBackward || pass == Pass::kBackwardTangent; }
   // Whether derivatives of scores are multiplied with: gradients, or tangents.
   bool derives() const { return pass != Pass::kForward; }
 };
@@ -58,6 +58,9 @@ struct Scheme {
   static constexpr bool kTakesAllKeys = false;
   // Whether tangents of queries and keys pass it, and whether its own tables may have tangents.
   static constexpr bool kPassesTangents = false, kHasTangents = false;
+  // Whether its gradients have tangents too, and those of its tables move other gradients: its Call is then constructed from
+  // (facts, gradients wanted, tangents), where the former are those of the gradients in the tangent of the backward pass.
+  static constexpr bool kHasGradientTangents = false;
   // Whether no panel of the backward pass has queries of two heads.
   static constexpr bool kHeadByHead = true;
 };

@@ -52,6 +52,29 @@ void CheckTangents(const Attention& attention, const Gradients& tangents, const 
   });
 }
 
+// The same of the tangent of the backward pass; gradients: those whose tangents are wanted.
+template <class Gradients, class Visit>
+void CheckBackwardTangents(const Attention& attention, const Gradients& tangents, const Gradients& gradients,
+                           const Visit& visit) {
+  ForEachScheme([&]<class Scheme>() {
+    Scheme::ForEachArray(attention, [&](const std::string& name, const auto&) {
+      if (!Scheme::kPassesTangents) core::Refuse(name, "expected none in second derivatives, which do not support it");
+    });
+    const auto check = [&](const char* prefix, const Gradients& given, const auto& then) {
+      Scheme::ForEachGradient(attention, given, [&](const char* gradient, const auto& array, const auto* table) {
+        if (!array.present()) return;
+        const std::string name = std::string(prefix) + (gradient + 2);  // behind d_
+        if (!Scheme::kHasGradientTangents)
+          core::Refuse(name, "expected none, because second derivatives do not support this array");
+        if (!table) core::Refuse(name, "expected none, because the array that it belongs to is not given");
+        then(name.c_str(), array, table);
+      });
+    };
+    check("tangents.biases.", tangents, visit);
+    check("t_d_biases.", gradients, [](const auto&...) {});
+  });
+}
+
 // What a task of the backward pass has to take as a whole: schemes gather their gradients in a part for each chunk, which no
 // two tasks may add to at the same time, most of them head by head.
 inline attention::BackwardLimits LimitsOf(const Attention& attention) {
@@ -139,9 +162,11 @@ class SchemeSet {
   };
 
  public:
-  // wanted: the gradients of the backward pass, or the tangents of the tangent pass.
-  explicit SchemeSet(const CallFacts& facts, const BiasGradients<T>& wanted = {}) : blocks_(facts.shape) {
-    Construct(facts, wanted, static_cast<Schemes*>(nullptr));
+  // wanted: the gradients of the backward pass, or the tangents of the tangent pass; tangents: of the tables, in the tangent of
+  // the backward pass.
+  explicit SchemeSet(const CallFacts& facts, const BiasGradients<T>& wanted = {}, const BiasGradients<T>& tangents = {})
+      : blocks_(facts.shape) {
+    Construct(facts, wanted, tangents, static_cast<Schemes*>(nullptr));
     int64_t most = INT64_MAX;
     ForEach([&](const auto& call) {
       call.ShareIn(blocks_);
@@ -198,9 +223,16 @@ class SchemeSet {
 
  private:
   template <class... Scheme>
-  void Construct(const CallFacts& facts, const BiasGradients<T>& wanted, std::tuple<Scheme...>*) {
+  void Construct(const CallFacts& facts, const BiasGradients<T>& wanted, const BiasGradients<T>& tangents,
+                 std::tuple<Scheme...>*) {
     const auto construct = [&]<class One>(One*) {
-      if (One::Present(facts.attention)) std::get<std::optional<typename One::template Call<T>>>(calls_).emplace(facts, wanted);
+      if (!One::Present(facts.attention)) return;
+      auto& call = std::get<std::optional<typename One::template Call<T>>>(calls_);
+      if constexpr (One::kHasGradientTangents) {
+        call.emplace(facts, wanted, tangents);
+      } else {
+        call.emplace(facts, wanted);
+      }
     };
     (construct(static_cast<Scheme*>(nullptr)), ...);
   }

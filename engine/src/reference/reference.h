@@ -44,6 +44,20 @@ struct TangentResult {
 TangentResult ComputeTangent(const Attention& attention, View<const double, 4> q, View<const double, 4> k,
                              View<const double, 4> v, const Tangents<double>& tangents);
 
+// The tangent of the backward pass, see heed::BackwardTangent, where tangents of out and lse are those of forward mode. Its
+// gradients of results, and their tangents; t_out may be absent, the others empty. In the places of gradients stand their
+// tangents.
+struct BackwardTangents {
+  View<const double, 4> out, t_out;
+  std::vector<double> lse, t_lse;
+};
+struct BackwardTangentResult {
+  Gradients d, mass;
+};
+BackwardTangentResult ComputeBackwardTangent(const Attention& attention, View<const double, 4> q, View<const double, 4> k,
+                                             View<const double, 4> v, const Tangents<double>& tangents,
+                                             const BackwardTangents& d);
+
 // The 16-bit random number that decides over one weight; the weight is kept where it is at least round(p * 65536).
 uint32_t DropoutBits(uint64_t seed, uint64_t batch, uint64_t head, uint64_t query, uint64_t key);
 

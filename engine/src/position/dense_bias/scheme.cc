@@ -21,12 +21,12 @@ bool DenseBiasScheme::Sight::Hidden(int64_t b, int64_t h, int64_t i, int64_t j) 
 }
 
 template <class T>
-DenseBiasCall<T>::DenseBiasCall(const CallFacts& call, const BiasGradients<T>& wanted)
+DenseBiasCall<T>::DenseBiasCall(const CallFacts& call, const BiasGradients<T>& wanted, const BiasGradients<T>& tangents)
     : bias_(call.attention.bias->values),
       shape_(call.shape),
       cut_(call.cut),
       wanted_(call.backward() ? wanted.bias : View<T, 4>{}),
-      tangent_(call.backward() ? View<const T, 4>{} : wanted.bias) {}
+      tangent_(call.backward() ? tangents.bias : wanted.bias) {}
 
 template <class T>
 void DenseBiasCall<T>::ShareIn(Blocks& blocks) const {

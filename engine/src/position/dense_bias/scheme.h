@@ -13,7 +13,7 @@ namespace heed::position {
 template <class T>
 class DenseBiasCall : public SchemeCall<T> {
  public:
-  DenseBiasCall(const CallFacts& call, const BiasGradients<T>& wanted);
+  DenseBiasCall(const CallFacts& call, const BiasGradients<T>& wanted, const BiasGradients<T>& tangents);
 
   const BiasValues& bias() const { return bias_; }
   const View<const T, 4>& tangent() const { return tangent_; }  // or absent
@@ -59,7 +59,7 @@ class DenseBiasCall : public SchemeCall<T> {
 };
 
 struct DenseBiasScheme : Scheme {
-  static constexpr bool kPassesTangents = true, kHasTangents = true;
+  static constexpr bool kPassesTangents = true, kHasTangents = true, kHasGradientTangents = true;
   static constexpr bool kHeadByHead = false;
   static bool Present(const Attention& attention) { return attention.bias.has_value(); }
   static void Check(const Attention& attention, const Shape& shape);

@@ -32,6 +32,7 @@ class PairProgramHook final : public PositionHook<T> {
       : call_(call), score_(call.score()), scratch_(scratch) {
     if (score_) forward_.emplace(score_->code(), scratch.score);
     if (score_ && scratch.score_nats) backward_.emplace(score_->gradient_code(), scratch.gradient);
+    if (score_ && score_->curvature_code()) curvature_.emplace(*score_->curvature_code(), scratch.curvature);
     reads_nats_ = score_ && score_->reads_nats();
     if (call.mask()) mask_.emplace(*call.mask(), scratch.mask);
   }
@@ -108,6 +109,22 @@ class PairProgramHook final : public PositionHook<T> {
     });
     for (std::size_t x = 0; x < count; ++x)
       if (!IsGradient(x)) GatherGiven(place, Plain(place, x), x);
+  }
+
+  void TransformGradientTangent(const TilePlace& place, const T* before, T* d_scores, T* t_d_scores) override {
+    TransformGradient(place, t_d_scores);
+    if (curvature_) {
+      const PairArrays<T> own{.score = scratch_.score_nats, .gradient = d_scores, .kept = before};
+      ForEachStrip(*curvature_, place, own, [&](int64_t first, const position::StripExtent& extent) HWY_ATTR {
+        const StripSource<T> arriving{d_scores + first * place.panel, place.panel, 1};
+        const StripSource<T> so_far{t_d_scores + first * place.panel, place.panel, 1};
+        // As in TransformGradient.
+        const auto add = [](hn::Vec<D> gradient, hn::Vec<D> sum, hn::Vec<D> bend)
+                             HWY_ATTR { return hn::Add(sum, hn::IfThenZeroElse(hn::Eq(gradient, hn::Zero(d_)), bend)); };
+        MapStrip(extent, t_d_scores + first * place.panel, add, arriving, so_far, curvature_->template result<T>(0));
+      });
+    }
+    TransformGradient(place, d_scores);
   }
 
  private:
@@ -244,7 +261,7 @@ class PairProgramHook final : public PositionHook<T> {
   const Call& call_;
   const position::ScoreCall<T>* score_;
   typename Call::Scratch scratch_;
-  std::optional<PairStrips<T>> forward_, backward_, mask_;
+  std::optional<PairStrips<T>> forward_, backward_, curvature_, mask_;
   bool reads_nats_ = false;
   int64_t block_ = 0, chunk_ = 0;
 };

@@ -144,6 +144,10 @@ void ScoreCall<T>::TakeGradients(const CallFacts& call, const BiasGradients<T>& 
   }
   backward_ = BackwardCodeOf(forward_, form_.positions(), wanted_places);
   if (!backward_.code.results().empty()) gradient_code_ = std::make_unique<CallCode<T>>(backward_.code, facts, form_, tables_);
+  if (call.pass == Pass::kBackwardTangent) {
+    const Code curvature = CurvatureCodeOf(forward_);
+    if (!curvature.results().empty()) curvature_code_ = std::make_unique<CallCode<T>>(curvature, facts, form_, tables_);
+  }
   for (const GivenGradient& given : backward_.given) given_parts_.emplace_back(call, form_, given.domain);
   for (const View<T, 4>& gradient : wanted_) table_parts_.emplace_back(call, gradient);
   for (const ReadGradient& read : backward_.reads) {
@@ -169,12 +173,14 @@ template <class T>
 void ScoreCall<T>::LayPrepared(core::Arena& arena) {
   code_->Lay(arena);
   if (gradient_code_) gradient_code_->Lay(arena);
+  if (curvature_code_) curvature_code_->Lay(arena);
 }
 
 template <class T>
 void ScoreCall<T>::Prepare() const {
   code_->Prepare();
   if (gradient_code_) gradient_code_->Prepare();
+  if (curvature_code_) curvature_code_->Prepare();
 }
 
 template <class T>
@@ -308,6 +314,7 @@ PairProgramCall<T>::Scratch::Scratch(core::Arena& arena, const PairProgramCall& 
   if (call.mask_) mask = StripMemory(arena, *call.mask_, cut.panel, grouped);
   if (!gradient) return;
   this->gradient = StripMemory(arena, call.score_->gradient_code(), cut.panel, grouped);
+  if (const CallCode<T>* code = call.score_->curvature_code()) curvature = StripMemory(arena, *code, cut.panel, grouped);
   score_nats = arena.Take<T>(cut.tile, cut.panel);
   kept = arena.Take<T>(static_cast<int64_t>(call.score_->code().pairs().results.size()) - 1, cut.tile, cut.panel);
   plain = arena.Take<T>(static_cast<int64_t>(call.score_->backward().given.size()), cut.tile, cut.panel);

@@ -33,10 +33,14 @@ class ScoreCall {
   bool additive() const { return forward_.additive; }
   // What the result of `code` is to be multiplied with.
   double factor() const { return factor_; }
-  // Whether the code, that of the gradient among them, reads scores in nats.
-  bool reads_nats() const { return ReadsScore(code_->code()) || (gradient_code_ && ReadsScore(gradient_code_->code())); }
+  // Whether the code, that of derivatives among them, reads scores in nats.
+  bool reads_nats() const {
+    const auto reads = [](const std::unique_ptr<CallCode<T>>& code) { return code && ReadsScore(code->code()); };
+    return reads(code_) || reads(gradient_code_) || reads(curvature_code_);
+  }
   const BackwardCode& backward() const { return backward_; }
   const CallCode<T>& gradient_code() const { return *gradient_code_; }
+  const CallCode<T>* curvature_code() const { return curvature_code_.get(); }  // null where there is none, or no need of it
   bool wants_scores() const { return !backward_.given.empty() || !backward_.reads.empty(); }
   // Whether anything of the backward pass is computed by the program: its gradient is more than that of the result.
   bool has_gradient_code() const { return gradient_code_ != nullptr; }
@@ -71,7 +75,7 @@ class ScoreCall {
   bool any_wanted_ = false;
   ForwardCode forward_;
   double factor_ = 1;
-  std::unique_ptr<CallCode<T>> code_, gradient_code_;
+  std::unique_ptr<CallCode<T>> code_, gradient_code_, curvature_code_;
   BackwardCode backward_;
   std::vector<GivenParts<T>> given_parts_;
   std::vector<TablePairParts<T>> table_parts_;  // by place
@@ -98,7 +102,7 @@ class PairProgramCall : public SchemeCall<T> {
   void Finish(int64_t sum) const { score_->Finish(sum); }
 
   struct Scratch {
-    StripMemory score, gradient, mask;
+    StripMemory score, gradient, curvature, mask;
     T* score_nats = nullptr;  // [tile, panel] the scores that the program was given
     T* kept = nullptr;        // [values kept, tile, panel] for the gradient's code
     T* plain = nullptr;       // [given gradients, tile, panel] of all pairs of a tile

@@ -194,6 +194,20 @@ KernelCode KernelCodeOf(const Code& forward, bool additive) {
   return {builder.Finish(results), factor};
 }
 
+program::Code CurvatureCodeOf(const ForwardCode& forward) {
+  const Code& code = forward.code;
+  CodeBuilder builder(code);
+  int score = -1;
+  for (int index = 0; index < code.size(); ++index)
+    if (code[index].operation == kScore) score = index;
+  if (score < 0 || forward.additive) return {};
+  const int gradient = builder.Leaf(kGradient), tangent = builder.Kept(0);
+  const int slope = Differentiate(builder, code.result(), gradient, {score})[0];
+  if (slope < 0) return {};
+  const int curvature = Differentiate(builder, slope, tangent, {score})[0];
+  return curvature < 0 ? Code() : builder.Finish({curvature});
+}
+
 BackwardCode BackwardCodeOf(const ForwardCode& forward, const program::PositionForm& form, const std::vector<char>& wanted) {
   const Code& code = forward.code;
   const std::vector<Domain> domains = DomainsOf(code, form);

@@ -60,6 +60,10 @@ struct BackwardCode {
 // wanted: by place, the tables whose gradient is.
 BackwardCode BackwardCodeOf(const ForwardCode& forward, const program::PositionForm& form, const std::vector<char>& wanted);
 
+// The second derivative: from the gradient of the result (kGradient) and the tangent of the score (what is kept under place 0)
+// to what the latter adds to the tangent of the score's gradient. Without results where that is 0.
+program::Code CurvatureCodeOf(const ForwardCode& forward);
+
 }  // namespace heed::position
 
 #endif  // HEED_POSITION_PAIR_PROGRAM_SCORE_CODE_H_

@@ -13,12 +13,12 @@ namespace heed::position {
 template <class T>
 class RelativeBiasCall : public TableCall<T, 1> {
  public:
-  RelativeBiasCall(const CallFacts& call, const BiasGradients<T>& wanted)
+  RelativeBiasCall(const CallFacts& call, const BiasGradients<T>& wanted, const BiasGradients<T>& tangents)
       : TableCall<T, 1>({TableParts<T>(call, SharedBy::kBatchInParts,
                                        TableParts<T>::Rows(call.backward() ? wanted.relative_bias : View<T, 2>{}),
                                        wanted.relative_bias.extent[1])}),
         table_(call.attention.relative_bias->table),
-        tangent_(call.backward() ? View<const T, 2>{} : wanted.relative_bias),
+        tangent_(call.backward() ? tangents.relative_bias : wanted.relative_bias),
         width_(call.cut.tile + call.cut.panel + attention::kLaneQuantum) {}
 
   const Table<2>& table() const { return table_; }
@@ -43,7 +43,7 @@ class RelativeBiasCall : public TableCall<T, 1> {
 };
 
 struct RelativeBiasScheme : Scheme {
-  static constexpr bool kPassesTangents = true, kHasTangents = true;
+  static constexpr bool kPassesTangents = true, kHasTangents = true, kHasGradientTangents = true;
   static bool Present(const Attention& attention) { return attention.relative_bias.has_value(); }
   static void Check(const Attention& attention, const Shape& shape);
   template <class Options, class Visit>

@@ -12,11 +12,11 @@ namespace heed::position {
 template <class T>
 class SlopeBiasCall : public TableCall<T, 1> {
  public:
-  SlopeBiasCall(const CallFacts& call, const BiasGradients<T>& wanted)
+  SlopeBiasCall(const CallFacts& call, const BiasGradients<T>& wanted, const BiasGradients<T>& tangents)
       : TableCall<T, 1>({TableParts<T>(call, SharedBy::kBatchInParts,
                                        TableParts<T>::Numbers(call.backward() ? wanted.slopes : View<T, 1>{}), 1)}),
         bias_(*call.attention.slope_bias),
-        tangent_(call.backward() ? View<const T, 1>{} : wanted.slopes) {}
+        tangent_(call.backward() ? tangents.slopes : wanted.slopes) {}
 
   const SlopeBias& bias() const { return bias_; }
   const View<const T, 1>& tangent() const { return tangent_; }  // of the slopes, or absent
@@ -27,7 +27,7 @@ class SlopeBiasCall : public TableCall<T, 1> {
 };
 
 struct SlopeBiasScheme : Scheme {
-  static constexpr bool kPassesTangents = true, kHasTangents = true;
+  static constexpr bool kPassesTangents = true, kHasTangents = true, kHasGradientTangents = true;
   static constexpr bool kHeadByHead = false;
   static bool Present(const Attention& attention) { return attention.slope_bias.has_value(); }
   static void Check(const Attention& attention, const Shape& shape);

@@ -214,10 +214,10 @@ struct AttentionOutput {
 };
 
 // query [B, Hq, Nq, D], key [B, Hkv, Nk, D], value [B, Hkv, Nk, Dv], float32, float64, bfloat16 or float16, any strides.
-// Differentiable in query, key, value, the differentiable options and the parameters of a scheme; a second derivative raises.
-// Forward mode (dual tensors of torch::autograd) passes query, key, value, bias, relative_bias and slopes. It raises
-// c10::NotImplementedError for tangents of other tensors, for calls with content vectors, Transformer-XL's tables, contextual
-// positions or column decay, and for statistics and weights.
+// Differentiable in query, key, value, the differentiable options and the parameters of a scheme. Forward mode (dual tensors of
+// torch::autograd) and second derivatives, in every order of forward and reverse mode but forward in forward, pass query, key,
+// value, bias, relative_bias and slopes. They raise c10::NotImplementedError for other tensors, for calls with content vectors,
+// Transformer-XL's tables, contextual positions or column decay, and for statistics and weights. Third derivatives raise.
 // Throws heed::InvalidArgument, naming the argument.
 AttentionOutput attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                           const AttentionOptions& options = {});
