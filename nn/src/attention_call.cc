@@ -180,33 +180,38 @@ namespace {
 
 // The tangents of tables as the engine takes them; held: the tensors behind the views.
 template <class A>
-BiasGradients<A> TableTangents(const OperandTangents& tangents, const at::Tensor& query, AttentionTensors& held) {
-  held.bias = tangents[Operands::Index("bias")];
-  held.relative_bias = tangents[Operands::Index("relative_bias")];
-  held.slopes = tangents[Operands::Index("slopes")];
+BiasGradients<A> TableTangents(const OperandTangents& tangents, const AttentionOptions& options, const at::Tensor& query,
+                               AttentionTensors& held) {
+  const auto tables = held.All();
+  for (std::size_t t = Operands::kOwnNames.size(); t < kTangents; ++t)
+    *tables[kTangentOperands[t] - Operands::kOwnNames.size()] = tangents[t];
   held = Resolved(held, query);
   if (held.bias.defined()) held.bias = held.bias.to(AccumulatorType(query.scalar_type()));
   BiasGradients<A> biases;
   biases.bias = ViewOf<A, 4>(held.bias);
   biases.relative_bias = ViewOf<A, 2>(held.relative_bias);
   biases.slopes = ViewOf<A, 1>(held.slopes);
+  biases.score_tables = ProgramGradients<A>(options.score_extents(), held.score_reals);
+  biases.sinks = ViewOf<A, 3>(held.sinks);
   return biases;
 }
 
 }  // namespace
 
-TangentResult AttentionTangent(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
-                               AttentionOptions options, const OperandTangents& tangents) {
-  Operands operands{query, key, value, options.tensors()};
+void CheckTangents(Operands operands, const OperandTangents& tangents) {
   for (std::size_t t = 0; t < kTangents; ++t) {
-    const at::Tensor &tangent = tangents[t], &operand = *operands.All()[t];
+    const at::Tensor &tangent = tangents[t], &operand = *operands.All()[kTangentOperands[t]];
     if (!tangent.defined()) continue;
-    const auto name = Operands::Name(t);
+    const auto name = Operands::Name(kTangentOperands[t]);
     if (!operand.defined()) throw InvalidArgument(c10::str("t_", name, ": expected none, because the call has no ", name));
-    if (!tangent.sizes().equals(operand.sizes()) || tangent.scalar_type() != operand.scalar_type())
+    if (tangent.sym_sizes() != operand.sym_sizes() || tangent.scalar_type() != operand.scalar_type())
       throw InvalidArgument(c10::str("t_", name, ": expected the shape and type of ", name, ", ", ShapeText(operand), " ",
                                      operand.scalar_type(), ", got ", ShapeText(tangent), " ", tangent.scalar_type()));
   }
+}
+
+TangentResult AttentionTangent(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+                               AttentionOptions options, const OperandTangents& tangents) {
   options.tensors() = Resolved(options.tensors(), query);
   const at::TensorOptions rows = query.options().dtype(AccumulatorType(query.scalar_type()));
   const std::array<int64_t, 3> row_shape{query.size(0), query.size(1), query.size(2)};
@@ -219,7 +224,7 @@ TangentResult AttentionTangent(const at::Tensor& query, const at::Tensor& key, c
     const Tangents<T> given{.q = ViewOf<const T, 4>(tangents[0]),
                             .k = ViewOf<const T, 4>(tangents[1]),
                             .v = ViewOf<const T, 4>(tangents[2]),
-                            .biases = TableTangents<A>(tangents, query, held)};
+                            .biases = TableTangents<A>(tangents, options, query, held)};
     Tangent<T>(EngineOptions<A>(options), ViewOf<const T, 4>(query), ViewOf<const T, 4>(key), ViewOf<const T, 4>(value), given,
                ViewOf<T, 4>(result.output), ViewOf<T, 4>(result.t_output), ViewOf<A, 3>(result.lse), ViewOf<A, 3>(result.t_lse),
                ThreadWorkspace(), executor);

@@ -188,6 +188,28 @@ def test_errors_are_at_most_twice_those_of_pytorch(dtype, name):
     assert not [(sample, pair) for sample, pair in enumerate(pairs) if not pair[0] <= 2 * pair[1] + 2]
 
 
+def tangents(function, tensors, directions):
+    """The output and its tangent."""
+    output, tangent = torch.func.jvp(lambda *given: function(*given, *(None,) * (4 - len(given))), tensors, directions)
+    return [output, tangent]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_tangents_are_those_of_pytorch(dtype):
+    """Beside PyTorch's mathematics in float64. heed's error may be twice its own, and two eps of the largest element."""
+    samples = [Sample(s) for s in SDPA.sample_inputs("cpu", dtype, requires_grad=False)]
+    draw = torch.Generator().manual_seed(0)
+    for number, sample in enumerate(samples):
+        given = tuple(sample.tensors())
+        directions = tuple(torch.randn(t.shape, generator=draw, dtype=torch.float64).to(dtype) for t in given)
+        wide = [tuple(t.double() for t in tensors) for tensors in (given, directions)]
+        ours, theirs = (tangents(function, given, directions) for function in (sample.heed, sample.math))
+        exact = tangents(sample.math, *wide)
+        for mine, other, right in zip(ours, theirs, exact):
+            assert mine.dtype == dtype and mine.shape == right.shape
+            assert error(mine, right.numpy()) <= 2 * error(other, right.numpy()) + (2 if dtype == torch.float32 else 64), number
+
+
 LAYER_NAMES = ("Transformer", "TransformerEncoder", "TransformerEncoderLayer", "TransformerDecoderLayer", "MultiheadAttention")
 LAYERS = [info for info in modules.module_db if info.name.removeprefix("nn.") in LAYER_NAMES]
 

@@ -215,7 +215,8 @@ struct AttentionOutput {
 
 // query [B, Hq, Nq, D], key [B, Hkv, Nk, D], value [B, Hkv, Nk, Dv], float32, float64, bfloat16 or float16, any strides.
 // Differentiable in query, key, value, the differentiable options and the parameters of a scheme; a second derivative raises.
-// Forward mode (dual tensors of torch::autograd) passes query, key, value, bias, relative_bias and slopes. It raises
+// Forward mode (dual tensors of torch::autograd) passes query, key, value, bias, relative_bias, slopes, sinks and the real
+// tables of a score program. It raises
 // c10::NotImplementedError for tangents of other tensors, for calls with content vectors, Transformer-XL's tables, contextual
 // positions or column decay, and for statistics and weights.
 // Throws heed::InvalidArgument, naming the argument.
