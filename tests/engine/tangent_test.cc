@@ -335,6 +335,19 @@ TEST(Tangent, HasTheSameBitsForAnyNumberOfThreads) {
   }
 }
 
+// Parts of the keys, which are walked apart, count from origins of their own.
+TEST(Tangent, OfKeysInPartsIsTheFormula) {
+  const Shape shape{1, 4, 2, 2, 9000, 16, 16};
+  AllTangents<double> call(shape);
+  Attention attention;
+  SerialExecutor serial;
+  call.Run(attention, serial);
+  const Problem<double>& p = call.problem;
+  const TangentResult expected = reference::ComputeTangent(attention, p.Queries(p.q), p.Keys(p.k), p.Values(p.v), call.Given());
+  for (std::size_t x = 0; x < expected.out.size(); ++x) ASSERT_NEAR(call.tangents.out[x], expected.out[x], 1e-12) << x;
+  for (std::size_t x = 0; x < expected.lse.size(); ++x) ASSERT_NEAR(call.t_lse[x], expected.lse[x], 1e-12) << x;
+}
+
 TEST(Tangent, TakesMemoryLinearInTheLength) {
   const auto bytes = [](int64_t n) {
     return static_cast<double>(TangentWorkspace({}, {1, 1, 1, n, n, 64, 64}, sizeof(float), 2));
