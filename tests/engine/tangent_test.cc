@@ -342,7 +342,7 @@ TEST(Tangent, OfKeysInPartsIsTheFormula) {
   Attention attention;
   SerialExecutor serial;
   call.Run(attention, serial);
-  const Problem<double>& p = call.problem;
+  Problem<double>& p = call.problem;
   const TangentResult expected = reference::ComputeTangent(attention, p.Queries(p.q), p.Keys(p.k), p.Values(p.v), call.Given());
   for (std::size_t x = 0; x < expected.out.size(); ++x) ASSERT_NEAR(call.tangents.out[x], expected.out[x], 1e-12) << x;
   for (std::size_t x = 0; x < expected.lse.size(); ++x) ASSERT_NEAR(call.t_lse[x], expected.lse[x], 1e-12) << x;

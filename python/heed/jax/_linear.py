@@ -35,7 +35,8 @@ class Pull(NamedTuple):
         if not self.mapped:
             return list(self.transpose(fixed, cotangents))
         (count, fixed_axes, linear_axes), inner = self.mapped[-1], self._replace(mapped=self.mapped[:-1])
-        pulled = jax.vmap(inner, (list(fixed_axes), 0), axis_size=count)(list(fixed), list(cotangents))
+        each: Any = jax.vmap(lambda *given: inner(*given), (list(fixed_axes), 0), axis_size=count)
+        pulled = each(list(fixed), list(cotangents))
         # What all slices share gathers from all of them.
         return [x.sum(0) if axis is None else jax.numpy.moveaxis(x, 0, axis) for x, axis in zip(pulled, linear_axes)]
 

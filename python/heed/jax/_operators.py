@@ -140,7 +140,8 @@ def _tangents(call: Call, primals: tuple[Arrays, Arrays], tangents: tuple[Any, A
         return [pushed[name] for name in types]
 
     def transpose(fixed: Any, cotangents: Any) -> list[jax.Array]:
-        return _pulled(call, names[3], *named(fixed), dict(zip(("output", *of_rows), cotangents)))
+        operands, options, kept = named(fixed)
+        return _pulled(call, names[3], operands, options, kept, dict(zip(("output", *of_rows), cotangents)))
 
     fixed = [array for arrays in (operands, options, kept) for array in arrays.values()]
     pushed = linear(push, Pull(transpose, _ONLY_FIRST), fixed, list(moving.values()))
