@@ -22,7 +22,7 @@ using torch::jit::Stack;
 
 constexpr std::array kTangentRows{"output", "lse", "d_output", "d_lse"};
 // d_output, d_lse, query, key, value, output, lse, remainder, correction, the options' tensors, the seed, tangents.
-constexpr std::size_t kBackwardTangentTensors = 9 + AttentionTensors::kCount + 1 + kTangents + kTangentRows.size();
+constexpr std::size_t kBackwardTangentTensors = 9 + AttentionTensors::kCount + 1 + kTwice + kTangentRows.size();
 
 // Its arguments.
 struct BackwardTangentCall {
@@ -45,7 +45,7 @@ struct BackwardTangentCall {
     CheckSavedTensors(d_results.output, d_results.lse, saved.query, saved.output, saved.lse);
     given = {saved.query, saved.key, saved.value, arguments.Tensors()};
     const at::Tensor seed = arguments.Tensor();
-    for (at::Tensor& tangent : tangents) tangent = arguments.Tensor();
+    for (std::size_t t = 0; t < kTwice; ++t) tangents[t] = arguments.Tensor();
     for (at::Tensor* row : {&rows.output, &rows.lse, &rows.d_output, &rows.d_lse}) *row = arguments.Tensor();
     options = arguments.Options();
     if (device == at::kCPU) {
@@ -54,12 +54,12 @@ struct BackwardTangentCall {
       arguments.Dropout(options);
     }
     wanted = arguments.Wants();
-    std::fill(wanted.begin() + kTangents, wanted.end(), false);
+    std::fill(wanted.begin() + kTwice, wanted.end(), false);
   }
 };
 
 void PushTangents(Operands d, Stack* stack) {
-  for (std::size_t t = 0; t < kTangents; ++t) torch::jit::push(*stack, std::move(*d.All()[t]));
+  for (std::size_t t = 0; t < kTwice; ++t) torch::jit::push(*stack, std::move(*d.All()[t]));
 }
 
 void BackwardTangentOperator(const OperatorHandle& op, Stack* stack) {
@@ -87,7 +87,7 @@ void BackwardTangentOnce(const OperatorHandle& op, c10::DispatchKeySet keys, Sta
 
 std::string BackwardTangentSchema() {
   std::string tangents, results;
-  for (std::size_t t = 0; t < kTangents; ++t) {
+  for (std::size_t t = 0; t < kTwice; ++t) {
     tangents += c10::str("Tensor? t_", Operands::Name(t), "=None, ");
     results += c10::str(t == 0 ? "" : ", ", "Tensor t_d_", Operands::Name(t));
   }

@@ -188,46 +188,51 @@ namespace {
 
 // The tangents of tables as the engine takes them; held: the tensors behind the views.
 template <class A>
-BiasGradients<A> TableTangents(const OperandTangents& tangents, const at::Tensor& query, AttentionTensors& held) {
-  held.bias = tangents[Operands::Index("bias")];
-  held.relative_bias = tangents[Operands::Index("relative_bias")];
-  held.slopes = tangents[Operands::Index("slopes")];
+BiasGradients<A> TableTangents(const OperandTangents& tangents, const AttentionOptions& options, const at::Tensor& query,
+                               AttentionTensors& held) {
+  const auto tables = held.All();
+  for (std::size_t t = Operands::kOwnNames.size(); t < kTangents; ++t)
+    *tables[kTangentOperands[t] - Operands::kOwnNames.size()] = tangents[t];
   held = Resolved(held, query);
   if (held.bias.defined()) held.bias = held.bias.to(AccumulatorType(query.scalar_type()));
   BiasGradients<A> biases;
   biases.bias = ViewOf<A, 4>(held.bias);
   biases.relative_bias = ViewOf<A, 2>(held.relative_bias);
   biases.slopes = ViewOf<A, 1>(held.slopes);
+  biases.score_tables = ProgramGradients<A>(options.score_extents(), held.score_reals);
+  biases.sinks = ViewOf<A, 3>(held.sinks);
   return biases;
 }
 
 void CheckTangent(const char* name, const at::Tensor& tangent, const char* of, const at::Tensor& operand) {
   if (!tangent.defined()) return;
   if (!operand.defined()) throw InvalidArgument(c10::str(name, ": expected none, because the call has no ", of));
-  if (!tangent.sizes().equals(operand.sizes()) || tangent.scalar_type() != operand.scalar_type())
+  if (tangent.sym_sizes() != operand.sym_sizes() || tangent.scalar_type() != operand.scalar_type())
     throw InvalidArgument(c10::str(name, ": expected the shape and type of ", of, ", ", ShapeText(operand), " ",
                                    operand.scalar_type(), ", got ", ShapeText(tangent), " ", tangent.scalar_type()));
 }
 
-void CheckOperandTangents(Operands operands, const OperandTangents& tangents) {
-  for (std::size_t t = 0; t < kTangents; ++t)
-    CheckTangent(c10::str("t_", Operands::Name(t)).c_str(), tangents[t], Operands::Name(t), *operands.All()[t]);
-}
-
 // All as the engine takes them.
 template <class T>
-Tangents<T> EngineTangents(const OperandTangents& tangents, const at::Tensor& query, AttentionTensors& held) {
+Tangents<T> EngineTangents(const OperandTangents& tangents, const AttentionOptions& options, const at::Tensor& query,
+                           AttentionTensors& held) {
   return {.q = ViewOf<const T, 4>(tangents[0]),
           .k = ViewOf<const T, 4>(tangents[1]),
           .v = ViewOf<const T, 4>(tangents[2]),
-          .biases = TableTangents<Accum<T>>(tangents, query, held)};
+          .biases = TableTangents<Accum<T>>(tangents, options, query, held)};
 }
 
 }  // namespace
 
+void CheckTangents(Operands operands, const OperandTangents& tangents) {
+  for (std::size_t t = 0; t < kTangents; ++t) {
+    const auto* const name = Operands::Name(kTangentOperands[t]);
+    CheckTangent(c10::str("t_", name).c_str(), tangents[t], name, *operands.All()[kTangentOperands[t]]);
+  }
+}
+
 TangentResult AttentionTangent(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                                AttentionOptions options, const OperandTangents& tangents) {
-  CheckOperandTangents({query, key, value, options.tensors()}, tangents);
   options.tensors() = Resolved(options.tensors(), query);
   const at::TensorOptions rows = query.options().dtype(AccumulatorType(query.scalar_type()));
   const std::array<int64_t, 3> row_shape{query.size(0), query.size(1), query.size(2)};
@@ -238,7 +243,7 @@ TangentResult AttentionTangent(const at::Tensor& query, const at::Tensor& key, c
   WithElementType(query.scalar_type(), [&]<class T>(T) {
     using A = Accum<T>;
     Tangent<T>(EngineOptions<A>(options), ViewOf<const T, 4>(query), ViewOf<const T, 4>(key), ViewOf<const T, 4>(value),
-               EngineTangents<T>(tangents, query, held), ViewOf<T, 4>(result.output), ViewOf<T, 4>(result.t_output),
+               EngineTangents<T>(tangents, options, query, held), ViewOf<T, 4>(result.output), ViewOf<T, 4>(result.t_output),
                ViewOf<A, 3>(result.lse), ViewOf<A, 3>(result.t_lse), ThreadWorkspace(), executor);
   });
   return result;
@@ -247,7 +252,7 @@ TangentResult AttentionTangent(const at::Tensor& query, const at::Tensor& key, c
 Operands AttentionBackwardTangent(const ResultGradients& d_results, const SavedCall& saved, Operands given,
                                   AttentionOptions options, const OperandTangents& tangents, const RowTangentTensors& rows,
                                   const Wanted& wanted) {
-  CheckOperandTangents(given, tangents);
+  CheckTangents(given, tangents);
   CheckTangent("t_output", rows.output, "output", saved.output);
   CheckTangent("t_lse", rows.lse, "lse", saved.lse);
   CheckTangent("t_d_output", rows.d_output, "output", saved.output);
@@ -273,7 +278,7 @@ Operands AttentionBackwardTangent(const ResultGradients& d_results, const SavedC
                                  .lse = ViewOf<const A, 3>(rows.lse),
                                  .d_out = ViewOf<const T, 4>(rows.d_output),
                                  .d_lse = ViewOf<const A, 3>(rows.d_lse)};
-    BackwardTangent<T>(EngineOptions<A>(options), inputs, EngineTangents<T>(tangents, saved.query, held), of_rows,
+    BackwardTangent<T>(EngineOptions<A>(options), inputs, EngineTangents<T>(tangents, options, saved.query, held), of_rows,
                        ViewOf<T, 4>(d.query), ViewOf<T, 4>(d.key), ViewOf<T, 4>(d.value), TableGradients<A>(options, d.tensors),
                        ThreadWorkspace(), executor);
   });

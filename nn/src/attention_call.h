@@ -118,14 +118,25 @@ Operands AttentionBackward(const ResultGradients& d_results, const SavedCall& sa
 Operands GradientsOf(const ResultGradients& d_results, const SavedCall& saved, Operands given, AttentionOptions options,
                      const Wanted& wanted);
 
-// Tangents of a call's operands, in the order of Operands: of those that may have one, which come first.
-inline constexpr std::size_t kTangents = Operands::Index("slopes") + 1;
+// The operands that may have tangents, as indices of Operands, and their tangents in the same order.
+inline constexpr std::array kTangentOperands{
+    Operands::Index("query"),         Operands::Index("key"),    Operands::Index("value"),       Operands::Index("bias"),
+    Operands::Index("relative_bias"), Operands::Index("slopes"), Operands::Index("score_reals"), Operands::Index("sinks")};
+inline constexpr std::size_t kTangents = kTangentOperands.size();
+constexpr bool MayHaveTangent(std::size_t operand) {
+  return std::find(kTangentOperands.begin(), kTangentOperands.end(), operand) != kTangentOperands.end();
+}
+// The first of them take part in second derivatives, and stand first among the operands too.
+inline constexpr std::size_t kTwice = Operands::Index("slopes") + 1;
+static_assert(kTangentOperands[kTwice - 1] == kTwice - 1);
 using OperandTangents = std::array<at::Tensor, kTangents>;
 struct TangentResult {
   at::Tensor output, lse, t_output, t_lse;
 };
-// Forward mode: the results of AttentionForward and their tangents. Tables, and tangents of tables, come as they were given; an
-// undefined tangent counts as zeros. Throws InvalidArgument where a tangent has not the shape and type of what it belongs to.
+// Throws InvalidArgument where a tangent has not the shape and type of its operand. Works on meta tensors.
+void CheckTangents(Operands operands, const OperandTangents& tangents);
+// Forward mode: the results of AttentionForward and their tangents. Tables, and tangents of tables, come as they were given,
+// and tangents have been checked; an undefined tangent counts as zeros.
 TangentResult AttentionTangent(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                                AttentionOptions options, const OperandTangents& tangents);
 
@@ -133,8 +144,8 @@ TangentResult AttentionTangent(const at::Tensor& query, const at::Tensor& key, c
 struct RowTangentTensors {
   at::Tensor output, lse, d_output, d_lse;
 };
-// The tangents of the gradients that GradientsOf returns, of the first kTangents operands that are wanted. Tangents are those
-// of AttentionTangent, and rows.output and rows.lse what it returned for them.
+// The tangents of the gradients that GradientsOf returns, of the first kTwice operands that are wanted. Tangents are those
+// of AttentionTangent, of these operands alone, and rows.output and rows.lse what it returned for them.
 Operands AttentionBackwardTangent(const ResultGradients& d_results, const SavedCall& saved, Operands given,
                                   AttentionOptions options, const OperandTangents& tangents, const RowTangentTensors& rows,
                                   const Wanted& wanted);

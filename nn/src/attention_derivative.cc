@@ -123,14 +123,14 @@ void ForwardWithNode(const OperatorHandle& op, c10::DispatchKeySet keys, Stack* 
 }
 
 // Names what has no tangent of a call in which some tensor has one.
-void CheckTangents(const variable_list& tensors, bool statistics) {
+void RefuseWhatHasNone(const variable_list& tensors, bool statistics) {
   const auto refuse = [](bool refused, const char* how, const char* what) {
     TORCH_CHECK_NOT_IMPLEMENTED(!refused, "attention: forward-mode differentiation is not implemented ", how, what);
   };
-  for (std::size_t t = kTangents; t < 3 + AttentionTensors::kCount; ++t)
-    refuse(HasTangent(tensors[t]), "for ", AttentionTensors::kNames[t - 3]);
-  for (std::size_t t = kTangents; t < Operands::Index("score_reals"); ++t)
-    refuse(tensors[t].defined(), "with ", Operands::Name(t));
+  for (std::size_t t = 3; t < 3 + AttentionTensors::kCount; ++t)
+    refuse(!MayHaveTangent(t) && HasTangent(tensors[t]), "for ", AttentionTensors::kNames[t - 3]);
+  for (std::size_t t = 3; t < Operands::kCount; ++t)
+    refuse(!MayHaveTangent(t) && tensors[t].defined(), "with ", Operands::Name(t));
   refuse(tensors[kColumnDecay].defined(), "with ", "column_decay");
   refuse(statistics, "for ", "statistics");
 }
@@ -141,7 +141,7 @@ Stack CallTangent(const variable_list& tensors, const std::vector<IValue>& numbe
   Stack stack;
   stack.reserve(tangent.schema().arguments().size());
   for (const at::Tensor& tensor : tensors) stack.push_back(OptionalValue(HasTangent(tensor) ? tensor._fw_primal(0) : tensor));
-  for (std::size_t t = 0; t < kTangents; ++t)
+  for (const std::size_t t : kTangentOperands)
     stack.push_back(OptionalValue(tensors[t].defined() ? tensors[t]._fw_grad(/*level=*/0) : tensors[t]));
   stack.insert(stack.end(), numbers.begin(), numbers.end());
   tangent.callBoxed(&stack);
@@ -153,7 +153,7 @@ void ForwardWithDerivative(const OperatorHandle& op, c10::DispatchKeySet keys, S
   if (!HasTangent(tensors)) return ForwardWithNode(op, keys, stack, tensors);
   const std::size_t arguments = op.schema().arguments().size();
   const bool statistics = torch::jit::peek(*stack, 0, 2).toBool(), exact = stack->back().toBool();
-  CheckTangents(tensors, statistics);
+  RefuseWhatHasNone(tensors, statistics);
   const auto first = stack->end() - static_cast<std::ptrdiff_t>(arguments - kTensors);
   Stack both = CallTangent(tensors, std::vector<IValue>(first, stack->end() - 2));
   const auto result = [&](std::size_t r) { return both[r].toTensor(); };

@@ -77,7 +77,7 @@ void RefuseSecond(bool refused, const char* how, const char* what) {
   TORCH_CHECK_NOT_IMPLEMENTED(!refused, "attention: a second derivative was asked for; it is not implemented ", how, what);
 }
 void RefuseSecondWith(const variable_list& call) {
-  for (std::size_t t = kTangents; t < Operands::Index("score_reals"); ++t)
+  for (std::size_t t = kTwice; t < Operands::Index("score_reals"); ++t)
     RefuseSecond(call[t].defined(), "with ", Operands::Name(t));
   RefuseSecond(call[kDecayTensor].defined(), "with ", "column_decay");
 }
@@ -87,7 +87,7 @@ std::vector<bool> WantedOperands(const std::vector<bool>& wanted, std::size_t fi
   std::vector<bool> of(Operands::kCount);
   for (std::size_t t = 0; t < of.size(); ++t) {
     of[t] = wanted[first + t] && call[t].defined();
-    RefuseSecond(t >= kTangents && of[t], "for ", Operands::Name(t));
+    RefuseSecond(t >= kTwice && of[t], "for ", Operands::Name(t));
   }
   return of;
 }
@@ -102,10 +102,10 @@ variable_list GradientsOfBackward(const variable_list& d_results, const variable
   const variable_list call = Joined(PartOf(saved, kBackwardCall, 3), PartOf(saved, kBackwardOptions, kOptionTensors));
   RefuseSecondWith(call);
   RefuseSecond(saved[kBackwardStatistics].defined(), "for ", "statistics");
-  for (std::size_t t = kTangents; t < d_results.size(); ++t) RefuseSecond(d_results[t].defined(), "for ", Operands::Name(t));
+  for (std::size_t t = kTwice; t < d_results.size(); ++t) RefuseSecond(d_results[t].defined(), "for ", Operands::Name(t));
   const std::vector<bool> of_call = WantedOperands(wanted, kBackwardCall, call);
-  const variable_list along = PartOf(d_results, 0, kTangents);
-  const variable_list rows = PartOf(CallDerivative("tangent", Joined(call, along), numbers), 2, 2);
+  const variable_list along = PartOf(d_results, 0, kTwice), once(kTangents - kTwice);
+  const variable_list rows = PartOf(CallDerivative("tangent", Joined(call, along, once), numbers), 2, 2);
   variable_list gradients = rows;
   if (AnyIsWanted(of_call)) {
     const variable_list zeros(2);
@@ -145,8 +145,8 @@ void BackwardWithDerivative(const OperatorHandle& op, c10::DispatchKeySet keys, 
   const variable_list call = Joined(PartOf(tensors, kBackwardCall, 3), PartOf(tensors, kBackwardOptions, kOptionTensors));
   RefuseSecondWith(call);
   RefuseSecond(tensors[kBackwardStatistics].defined(), "for ", "statistics");
-  const variable_list tangents = DualTangents(call), along = PartOf(tangents, 0, kTangents);
-  for (std::size_t t = kTangents; t < Operands::kCount; ++t) RefuseSecond(tangents[t].defined(), "for ", Operands::Name(t));
+  const variable_list tangents = DualTangents(call), along = PartOf(tangents, 0, kTwice);
+  for (std::size_t t = kTwice; t < Operands::kCount; ++t) RefuseSecond(tangents[t].defined(), "for ", Operands::Name(t));
   const variable_list rows = DualTangents(
       {tensors[kBackwardOutput], tensors[kBackwardLse], tensors[0], tensors[1]});  // as attention_backward_tangent has them
   RefuseSecond(AnyIsDefined(along) && (!rows[0].defined() || !rows[1].defined()), "for ",
@@ -164,7 +164,7 @@ void BackwardWithDerivative(const OperatorHandle& op, c10::DispatchKeySet keys, 
   const variable_list d =
       CallDerivative("backward_tangent", Joined(primals, along, rows), std::vector<IValue>(first, stack->end() - 1), &wanted);
   BackwardWithNode(op, keys, stack, tensors);
-  for (std::size_t t = 0; t < kTangents; ++t)
+  for (std::size_t t = 0; t < kTwice; ++t)
     if (const at::Tensor gradient = TensorsOf({torch::jit::peek(*stack, t, Operands::kCount)})[0];
         gradient.defined() && d[t].defined())
       gradient._set_fw_grad(d[t], /*level=*/0, /*is_inplace_op=*/false);
@@ -178,7 +178,8 @@ variable_list GradientsOfTangent(const variable_list& d_results, const variable_
   const variable_list results = PartOf(saved, kCallTensors + kTangents, 4), nothing(2);
   const std::vector<bool> of_call = WantedOperands(wanted, 0, call);
   std::vector<bool> of_tangents(Operands::kCount);
-  for (std::size_t t = 0; t < kTangents; ++t) of_tangents[t] = wanted[Operands::kCount + t] && along[t].defined();
+  for (std::size_t t = 0; t < kTangents; ++t)
+    of_tangents[kTangentOperands[t]] = wanted[Operands::kCount + t] && along[t].defined();
   // Arguments of attention_backward with these gradients of output and lse.
   const auto inputs = [&](const at::Tensor& d_output, const at::Tensor& d_lse) {
     return Joined(variable_list{d_output, d_lse}, PartOf(call, 0, 3), PartOf(results, 0, 2), nothing,
@@ -190,14 +191,19 @@ variable_list GradientsOfTangent(const variable_list& d_results, const variable_
   const bool moved = d_results[2].defined() || d_results[3].defined();
   variable_list gradients;
   if (AnyIsWanted(of_call)) {
-    gradients = moved ? CallDerivative(
-                            "backward_tangent",
-                            Joined(inputs(d_results[2], d_results[3]), along, PartOf(results, 2, 2), PartOf(d_results, 0, 2)),
-                            numbers, &of_call)
+    for (std::size_t t = kTwice; t < kTangents && moved; ++t)
+      RefuseSecond(along[t].defined(), "for ", Operands::Name(kTangentOperands[t]));
+    gradients = moved ? CallDerivative("backward_tangent",
+                                       Joined(inputs(d_results[2], d_results[3]), PartOf(along, 0, kTwice),
+                                              PartOf(results, 2, 2), PartOf(d_results, 0, 2)),
+                                       numbers, &of_call)
                       : backward(0, of_call);
   }
   gradients.resize(Operands::kCount);
-  if (moved && AnyIsWanted(of_tangents)) gradients = Joined(gradients, PartOf(backward(2, of_tangents), 0, kTangents));
+  if (moved && AnyIsWanted(of_tangents)) {
+    const variable_list d = backward(2, of_tangents);
+    for (const std::size_t operand : kTangentOperands) gradients.push_back(d[operand]);
+  }
   gradients.resize(wanted.size());
   return gradients;
 }

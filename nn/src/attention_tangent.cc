@@ -30,6 +30,7 @@ struct TangentCall {
     AttentionTensors tensors = arguments.Tensors();
     const at::Tensor seed = arguments.Tensor();
     for (at::Tensor& tangent : tangents) tangent = arguments.Tensor();
+    CheckTangents({query, key, value, tensors}, tangents);
     if (device != at::kCPU) return;
     options = arguments.Options();
     options.tensors() = std::move(tensors);
@@ -60,7 +61,8 @@ void TangentShape(const OperatorHandle& op, Stack* stack) {
 
 std::string TangentSchema() {
   std::string tangents;
-  for (std::size_t t = 0; t < kTangents; ++t) tangents += c10::str("Tensor? t_", Operands::Name(t), "=None, ");
+  for (std::size_t t = 0; t < kTangents; ++t)
+    tangents += c10::str("Tensor? t_", Operands::Name(kTangentOperands[t]), "=None, ");
   return "attention_tangent(Tensor query, Tensor key, Tensor value, " + OptionTensors() + "Tensor? seed=None, " + tangents +
          "*, " + OptionNumbers() + ", " + DropoutNumbers() + ") -> (Tensor output, Tensor lse, Tensor t_output, Tensor t_lse)";
 }

@@ -220,9 +220,10 @@ def attention(
 
     Errors name the argument and come before anything is computed: TypeError or RuntimeError for an argument of another kind,
     ValueError for shapes, element types, devices, values out of range and options that contradict each other (docs/attention.md
-    lists those). Forward mode (torch.func.jvp, torch.autograd.forward_ad) and second derivatives (create_graph=True,
-    torch.func.hessian, a gradient of a jvp) have query, key, value, bias, slopes and tables of relative biases; docs/derivatives.md
-    lists what raises NotImplementedError there. A third derivative raises RuntimeError.
+    lists those). Forward mode (torch.func.jvp, torch.autograd.forward_ad) has the tangents of query, key, value, bias, slopes, sinks,
+    tables of relative biases and what a score program captures; second derivatives (create_graph=True, torch.func.hessian, a
+    gradient of a jvp) have all of these but sinks and what a program captures. docs/derivatives.md lists what raises
+    NotImplementedError there. A third derivative raises RuntimeError.
 
     Vaswani et al. 2017, section 3.2; Dao 2023, FlashAttention-2, algorithms 1 and 2.
     """

@@ -9,6 +9,7 @@
 #include <limits>
 #include <random>
 #include <string>
+#include <type_traits>
 #include <variant>
 #include <vector>
 
@@ -36,6 +37,16 @@ bool IsRefused(const Attention& attention) {
   return attention.content_bias || attention.transformer_xl || attention.column_decay || attention.contextual_position;
 }
 
+bool IsReal(const ProgramTable& table) {
+  return std::holds_alternative<View<const float, 4>>(table) || std::holds_alternative<View<const double, 4>>(table);
+}
+std::array<int64_t, 4> ExtentOf(const ProgramTable& table) {
+  return std::visit([](const auto& view) { return view.extent; }, table);
+}
+double EntryOf(const ProgramTable& table, int64_t b, int64_t h, int64_t i, int64_t j) {
+  return std::visit([&](const auto& view) { return static_cast<double>(view(b, h, i, j)); }, table);
+}
+
 // The tangents of the tables of a call, in A, and the same numbers as doubles.
 template <class A>
 struct TableTangents {
@@ -45,12 +56,19 @@ struct TableTangents {
   BiasGradients<double> doubles;
 
   TableTangents(const Attention& attention, std::mt19937_64& random) {
-    own.reserve(3);
-    exact.reserve(3);
+    const std::vector<ProgramTable> none;
+    const std::vector<ProgramTable>& tables = attention.score ? attention.score->tables : none;
+    own.reserve(4 + tables.size());
+    exact.reserve(4 + tables.size());
     if (attention.bias) Make(reference::TableExtent(attention.bias->values), random, views.bias, doubles.bias);
     if (attention.relative_bias)
       Make(reference::TableExtent(attention.relative_bias->table), random, views.relative_bias, doubles.relative_bias);
     if (attention.slope_bias) Make(reference::TableExtent(attention.slope_bias->slopes), random, views.slopes, doubles.slopes);
+    if (attention.sinks) Make(reference::TableExtent(attention.sinks->scores), random, views.sinks, doubles.sinks);
+    views.score_tables.resize(tables.size());
+    doubles.score_tables.resize(tables.size());
+    for (std::size_t x = 0; x < tables.size(); ++x)
+      if (IsReal(tables[x])) Make(ExtentOf(tables[x]), random, views.score_tables[x], doubles.score_tables[x]);
   }
 
   template <std::size_t Rank>
@@ -198,14 +216,24 @@ TEST(Tangent, IsTheDenseFormula) {
 template <int Rank, class Table>
 View<const double, Rank> Moved(const Table& table, const View<double, Rank>& tangent, double step,
                                std::vector<double>& memory) {
-  const auto extent = reference::TableExtent(table);
+  const std::array<int64_t, Rank> extent = tangent.extent;
   memory.clear();
-  const auto add = [&](auto... at) { memory.push_back(reference::TableEntry(table, at...) + step * tangent(at...)); };
+  const auto entry = [&](auto... at) {
+    if constexpr (std::is_same_v<Table, ProgramTable>)
+      return EntryOf(table, at...);
+    else
+      return reference::TableEntry(table, at...);
+  };
+  const auto add = [&](auto... at) { memory.push_back(entry(at...) + step * tangent(at...)); };
   if constexpr (Rank == 1)
     for (int64_t x = 0; x < extent[0]; ++x) add(x);
   if constexpr (Rank == 2)
     for (int64_t x = 0; x < extent[0]; ++x)
       for (int64_t y = 0; y < extent[1]; ++y) add(x, y);
+  if constexpr (Rank == 3)
+    for (int64_t b = 0; b < extent[0]; ++b)
+      for (int64_t h = 0; h < extent[1]; ++h)
+        for (int64_t i = 0; i < extent[2]; ++i) add(b, h, i);
   if constexpr (Rank == 4)
     for (int64_t b = 0; b < extent[0]; ++b)
       for (int64_t h = 0; h < extent[1]; ++h)
@@ -224,12 +252,18 @@ reference::Result ComputeMoved(const TangentCall<double>& call, double step) {
   };
   const std::vector<double> q = moved(call.q, tangents.q), k = moved(call.k, tangents.k), v = moved(call.v, tangents.v);
   Attention attention = call.setup.attention;
-  std::vector<double> bias, relative, slopes;
+  std::vector<double> bias, relative, slopes, sinks;
   if (tangents.biases.bias.present()) attention.bias->values = Moved(attention.bias->values, tangents.biases.bias, step, bias);
   if (tangents.biases.relative_bias.present())
     attention.relative_bias->table = Moved(attention.relative_bias->table, tangents.biases.relative_bias, step, relative);
   if (tangents.biases.slopes.present())
     attention.slope_bias->slopes = Moved(attention.slope_bias->slopes, tangents.biases.slopes, step, slopes);
+  if (tangents.biases.sinks.present())
+    attention.sinks->scores = Moved(attention.sinks->scores, tangents.biases.sinks, step, sinks);
+  std::vector<std::vector<double>> tables(tangents.biases.score_tables.size());
+  for (std::size_t x = 0; x < tables.size(); ++x)
+    if (const View<double, 4>& tangent = tangents.biases.score_tables[x]; tangent.present())
+      attention.score->tables[x] = Moved(attention.score->tables[x], tangent, step, tables[x]);
   const auto view = [](const std::vector<double>& numbers, const auto& like) {
     return View<const double, 4>::Contiguous(numbers.data(), like.view.extent);
   };
@@ -299,6 +333,19 @@ TEST(Tangent, HasTheSameBitsForAnyNumberOfThreads) {
       EXPECT_EQ(one, run(pool)) << threads;
     }
   }
+}
+
+// Parts of the keys, which are walked apart, count from origins of their own.
+TEST(Tangent, OfKeysInPartsIsTheFormula) {
+  const Shape shape{1, 4, 2, 2, 9000, 16, 16};
+  AllTangents<double> call(shape);
+  Attention attention;
+  SerialExecutor serial;
+  call.Run(attention, serial);
+  Problem<double>& p = call.problem;
+  const TangentResult expected = reference::ComputeTangent(attention, p.Queries(p.q), p.Keys(p.k), p.Values(p.v), call.Given());
+  for (std::size_t x = 0; x < expected.out.size(); ++x) ASSERT_NEAR(call.tangents.out[x], expected.out[x], 1e-12) << x;
+  for (std::size_t x = 0; x < expected.lse.size(); ++x) ASSERT_NEAR(call.t_lse[x], expected.lse[x], 1e-12) << x;
 }
 
 TEST(Tangent, TakesMemoryLinearInTheLength) {
@@ -388,8 +435,12 @@ TEST(Tangent, NamesWhatItRefuses) {
   Attention attention;
   attention.sinks = Sinks{View<const float, 3>::Contiguous(numbers.data(), {1, 2, 1})};
   tangents = call.Given();
-  tangents.biases.sinks = View<float, 3>::Contiguous(numbers.data(), {1, 2, 1});
-  EXPECT_TRUE(Holds(what(attention, tangents, t_out), "tangents.biases.sinks: expected none"));
+  tangents.biases.sinks = View<float, 3>::Contiguous(numbers.data(), {1, 2, 4});
+  EXPECT_TRUE(Holds(what(attention, tangents, t_out), "tangents.biases.sinks: expected"));
+  EXPECT_TRUE(Holds(what({}, tangents, t_out), "tangents.biases.sinks: expected none"));
+  tangents = call.Given();
+  tangents.biases.score_tables = {View<float, 4>::Contiguous(numbers.data(), {1, 1, 1, 5})};
+  EXPECT_TRUE(Holds(what({}, tangents, t_out), "tangents.biases.score_tables[0]: expected none"));
   EXPECT_TRUE(Holds(what({}, call.Given(), p.Outputs(p.out)), "t_out"));
   EXPECT_TRUE(Holds(what({}, call.Given(), p.Queries(p.q)), "t_out"));
   attention = {};

@@ -62,8 +62,11 @@ TEST(AttentionDerivativeTest, TangentsPassWithAndWithoutGradients) {
   }
   EXPECT_THROW(attention(dual(q, direction), k, v, AttentionOptions().return_statistics(true)), c10::NotImplementedError);
   EXPECT_THROW(attention(dual(q, direction), k, v, AttentionOptions().return_weights(true)), c10::NotImplementedError);
-  EXPECT_THROW(attention(q, k, v, AttentionOptions().sinks(dual(bias[0].narrow(0, 0, 2), of_bias[0].narrow(0, 0, 2)))),
-               c10::NotImplementedError);
+  const at::Tensor sinks = bias[0].narrow(0, 0, 2), of_sinks = of_bias[0].narrow(0, 0, 2);
+  const auto with_sinks = [&](const at::Tensor& given) { return attention(q, k, v, AttentionOptions().sinks(given)).output; };
+  EXPECT_TRUE(at::allclose(with_sinks(dual(sinks, of_sinks))._fw_grad(0),
+                           (with_sinks(sinks + kStep * of_sinks) - with_sinks(sinks - kStep * of_sinks)) / (2 * kStep), 1e-7,
+                           1e-7));
   torch::autograd::ForwardADLevel::release_idx(level);
   EXPECT_FALSE(attention(q, k, v).output._fw_grad(0).defined());
 }

@@ -1,11 +1,13 @@
 """Forward mode through attention: beside dense formulas and gradients, in every way that PyTorch asks for it."""
 
+import itertools
 import math
 
 import pytest
 import torch
 import torch.nn.functional as F
 from torch.autograd import forward_ad
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 import heed
 
@@ -92,6 +94,90 @@ def test_a_bias_has_tangents_in_every_shape_and_type():
     found = torch.func.jvp(lambda b: heed.attention(*narrow, bias=b), (bias,), (direction,))[1]
     assert found.dtype == torch.bfloat16
     close(found.double(), expected, 2e-2)
+
+
+# A function of tables, and their shapes.
+def with_sinks(sinks):
+    return both({"sinks": sinks})(*operands())
+
+
+def with_program(shared, by_head, rows):
+    def score(s, b, h, q, k):
+        read = torch.sin(s * shared[h, q]) + by_head[k] * s.tanh()
+        return read + (rows[q] * rows[k]).sum() + by_head[k].exp() * shared[0, k] * 0.1
+
+    return both({"score": heed.score(score)})(*operands())
+
+
+def with_bias_alone(by_offset):
+    return both({"score": heed.score(lambda s, b, h, q, k: s + by_offset[h, q - k + M])})(*operands())
+
+
+TABLES = {
+    "sinks": (with_sinks, [(HQ,)]),
+    "sinks of rows": (with_sinks, [(B, HQ, N)]),
+    "program": (with_program, [(HQ, M), (M,), (M, 3)]),
+    "additive program": (with_bias_alone, [(HQ, M + N + 1)]),
+}
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_tables_have_tangents(name):
+    """Beside central differences, alone and with tangents of some of the tables."""
+    function, shapes = TABLES[name]
+    tables, directions = ([random(*shape, seed=s + i) for i, shape in enumerate(shapes)] for s in (40, 50))
+    step = 1e-6
+    for moving in [range(len(tables)), *([i] for i in range(len(tables)))]:
+
+        def move(size, moving=moving):
+            return [x + size * t if i in moving else x for i, (x, t) in enumerate(zip(tables, directions))]
+
+        def some(*given, moving=moving):
+            given = iter(given)
+            return function(*(next(given) if i in moving else x for i, x in enumerate(tables)))
+
+        found = torch.func.jvp(some, tuple(tables[i] for i in moving), tuple(directions[i] for i in moving))[1]
+        for tangent, above, below in zip(found, function(*move(step)), function(*move(-step))):
+            close(tangent, (above - below) / (2 * step), 1e-7)
+    moved = torch.func.jvp(function, tuple(tables), tuple(directions))[1]
+    with forward_ad.dual_level():
+        dual = function(*map(forward_ad.make_dual, tables, directions))
+        for one, other in zip((forward_ad.unpack_dual(x).tangent for x in dual), moved):
+            close(one, other)
+
+
+def test_tables_and_operands_move_at_once():
+    given, directions = operands(), operands(seed=20)
+    table, direction = random(HQ, M, seed=3), random(HQ, M, seed=4)
+
+    def run(q, k, v, table):
+        return heed.attention(q, k, v, score=heed.score(lambda s, b, h, i, j: torch.sin(s) * table[h, j]), sinks=table[:, 0])
+
+    step = 1e-6
+    above, below = (run(*(x + s * t for x, t in zip((*given, table), (*directions, direction)))) for s in (step, -step))
+    close(torch.func.jvp(run, (*given, table), (*directions, direction))[1], (above - below) / (2 * step), 1e-7)
+
+
+def test_errors_are_at_most_twice_those_of_pytorch():
+    """Whatever common part keys and values have: the mean square of all errors, and, of ordinary scores, the largest. Where rows
+    look at one key or two, a single rounding makes that, in one way more, in the other less."""
+
+    def errors(function, given, directions, exact):
+        with forward_ad.dual_level(), sdpa_kernel(SDPBackend.MATH):
+            dual = function(*map(forward_ad.make_dual, given, directions))
+            error = forward_ad.unpack_dual(dual).tangent.double() - exact
+        return error.square().mean().sqrt().item(), error.abs().max().item()
+
+    for size, of_keys, of_values in itertools.product((1, 10), (0, 1, 10), (0, 1, 10)):
+        given = [random(4, 8, 130, 32, seed=s, dtype=torch.float32) for s in range(6)]
+        given = [given[0] * size, given[1] + of_keys, given[2] + of_values, *given[3:]]
+        wide = [x.double() for x in given]
+        with sdpa_kernel(SDPBackend.MATH):
+            exact = torch.func.jvp(F.scaled_dot_product_attention, tuple(wide[:3]), tuple(wide[3:]))[1]
+        ours, theirs = (
+            errors(function, given[:3], given[3:], exact) for function in (heed.attention, F.scaled_dot_product_attention)
+        )
+        assert ours[0] <= 2 * theirs[0] and ours[1] <= (2 if size == 1 else 4) * theirs[1], (size, of_keys, of_values, ours, theirs)
 
 
 OPTIONS = {
@@ -207,12 +293,16 @@ def test_what_has_none_is_refused_by_name():
     refuse("return_weights", lambda x: heed.attention(x, k, v, return_weights=True).output)
     shaw = heed.positions.Shaw(D, 3, values=False).double()
     refuse("with content_keys", lambda x: heed.attention(x, k, v, position=shaw))
-    refuse("for sinks", lambda x: heed.attention(q, k, v, sinks=x[0, :, 0, 0]))
     refuse("the tangent of attention", lambda x: torch.func.jvp(lambda y: heed.attention(y, k, v), (x,), (q,))[1])
     with pytest.raises(ValueError, match="t_query: expected the shape and type of query"):
         torch.ops.heed.attention_tangent(q, k, v, t_query=k)
     with pytest.raises(ValueError, match="t_bias: expected none"):
         torch.ops.heed.attention_tangent(q, k, v, t_bias=BIAS)
+    meta = [x.to("meta") for x in (q, k, v)]
+    with pytest.raises(ValueError, match="t_query: expected the shape and type of query"):
+        torch.ops.heed.attention_tangent(*meta, t_query=meta[1])
+    with pytest.raises(ValueError, match="t_value: expected the shape and type of value"):
+        torch.ops.heed.attention_tangent(*meta, t_value=meta[2].float())
 
 
 def test_what_has_none_is_refused_in_compiled_code():

@@ -251,7 +251,6 @@ def test_derivatives_that_do_not_exist_raise():
 
     refuse(RuntimeError, "only first derivatives", jax.grad(lambda q: jax.grad(function)(q).sum()), q)
     refuse(RuntimeError, "only first derivatives", jax.hessian(function), q)
-    refuse(TypeError, "jvp", jax.jvp, function, (q,), (q,))
     refuse(TypeError, "scale: expected a number that is known", jax.grad(lambda s: loss(q, K, V, scale=s)), 1.0)
 
 

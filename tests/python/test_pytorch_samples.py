@@ -188,6 +188,29 @@ def test_errors_are_at_most_twice_those_of_pytorch(dtype, name):
     assert not [(sample, pair) for sample, pair in enumerate(pairs) if not pair[0] <= 2 * pair[1] + 2]
 
 
+def tangents(function, tensors, directions):
+    """The output and its tangent."""
+    return list(torch.func.jvp(lambda *given: function(*given, *(None,) * (4 - len(given))), tuple(tensors), tuple(directions)))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_tangents_are_those_of_pytorch(dtype):
+    """Beside PyTorch's mathematics in float64, of which float64 itself may be some eps off: scores have several hundred."""
+    draw = torch.Generator().manual_seed(0)
+    for number, sample in enumerate(Sample(s) for s in SDPA.sample_inputs("cpu", dtype, requires_grad=False)):
+        directions = [torch.randn(t.shape, generator=draw, dtype=torch.float64).to(dtype) for t in sample.tensors()]
+        found = []
+        for variant in sample.variants():
+            given = variant.tensors()
+            ours, theirs = (tangents(function, given, directions) for function in (variant.heed, variant.math))
+            exact = tangents(variant.math, *([t.double() for t in tensors] for tensors in (given, directions)))
+            assert all(mine.dtype == dtype and mine.shape == right.shape for mine, right in zip(ours, exact))
+            found.append([[error(x, right.numpy()) for x, right in zip(results, exact)] for results in (ours, theirs)])
+        for place in range(2):
+            ours, theirs = ([errors[side][place] for errors in found] for side in range(2))
+            assert statistics.median(ours) <= 2 * max(theirs) + (2 if dtype == torch.float32 else 64), number
+
+
 LAYER_NAMES = ("Transformer", "TransformerEncoder", "TransformerEncoderLayer", "TransformerDecoderLayer", "MultiheadAttention")
 LAYERS = [info for info in modules.module_db if info.name.removeprefix("nn.") in LAYER_NAMES]
 

@@ -73,7 +73,7 @@ class ForwardPanel {
       const SoftmaxState<T> other = StateIn(part);
       if (other.empty()) continue;
       if (any) {
-        state.Merge(d_, other);
+        output_->Merge(state, other);
       } else {
         std::copy_n(part, PartSize(), scratch_.minus_max);
       }
@@ -152,6 +152,7 @@ class ForwardPanel {
   // output[c, w] becomes out[w, c], normalised; rows without a key become 0.
   void Finish(const SoftmaxState<T>& state) {
     TakeValuelessKey(problem_, panel_, scratch_.lanes, state, scratch_.scores);
+    if (problem_.valueless_key) output_->TakeValueless(scratch_.scores);
     WriteWeightStatistics(state);
     if (problem_.correction.present()) state.Keep(scratch_.largest, scratch_.weighted);
     state.Finish(d_, static_cast<T>(problem_.dropout.kept_scale));

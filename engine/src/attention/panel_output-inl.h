@@ -68,6 +68,11 @@ class PanelOutput {
   // After the last tile.
   virtual void Close() = 0;
 
+  // Takes in the state of other keys, whose memory may be changed.
+  virtual void Merge(const SoftmaxState<T>& state, const SoftmaxState<T>& other) { state.Merge(d_, other); }
+  // The state has taken a key without a value, with these weights [panel], behind all others.
+  virtual void TakeValueless(const T* /*weights*/) {}
+
   // After SoftmaxState::Finish.
   virtual void Normalise(const SoftmaxState<T>& state) { state.Normalise(d_); }
   // To the caller's rows.

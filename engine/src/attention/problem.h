@@ -57,7 +57,8 @@ struct TangentArrays {
   core::Output out{};
   View<T, 3> lse{};  // or absent
 
-  // Rows that a panel carries along behind the output: sum_j P tS V + sum_j P tV, then c = sum_j P tS.
+  // Rows that a panel carries along behind the output, see TangentOutput: sum_j P (tS - r) V + sum_j P tV, then sum_j P (tS -
+  // r).
   static int64_t OutputRows(const Shape& shape) { return shape.value_dim + 1; }
 };
 
@@ -259,6 +260,8 @@ struct TangentScratch {
   T* queries = nullptr;      // [D, panel] tangents of the queries, scaled as these
   T* scores = nullptr;       // [tile, panel] tangents of scores, then times weights
   HeldRows<T> keys, values;  // tangents of both
+  // [panel], of the tile at hand: sums of weights, and of weights times tangents; and those of the weights of all tiles before.
+  T *masses = nullptr, *moments = nullptr, *seen = nullptr;
 
   void Lay(core::Arena& arena, const ScratchFacts& facts, int64_t walked, bool held) {
     const Cut& cut = facts.cut;
@@ -266,6 +269,7 @@ struct TangentScratch {
     scores = arena.Take<T>(cut.tile * cut.panel);
     keys.Lay(arena, walked, held, false, cut.head_dim, cut.tile);
     values.Lay(arena, walked, held, false, cut.value_dim, cut.tile);
+    for (T** row : {&masses, &moments, &seen}) *row = arena.Take<T>(cut.panel);
   }
 };
 
@@ -278,7 +282,7 @@ struct ForwardScratch : ScoreScratch<T> {
   T* largest;    // [panel] for statistics: the largest score, and the sum of weight times score from the reference
   T* weighted;
   T *key_high, *key_low;             // [panel] the key of the largest score, see SoftmaxState
-  T* output;                         // [Dv, panel], then rows of schemes, then the mean distance
+  T* output;                         // [Dv, panel], then rows of schemes, then the mean distance, or origins of tangents
   T* few_output;                     // [queries, Dv padded]; none where they are not few
   T* few_before;                     // the same before the tile at hand
   uint32_t* weight_pairs = nullptr;  // [tile / 2, panel]

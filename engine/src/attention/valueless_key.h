@@ -12,6 +12,8 @@ class ValuelessKey {
   virtual ~ValuelessKey() = default;
   // In nats, of a row of the arrays, a query head and a query of that row.
   virtual double Score(int64_t row, int64_t head, int64_t query) const = 0;
+  // That of the score of the same place, in a call with tangents.
+  virtual double Tangent(int64_t /*row*/, int64_t /*head*/, int64_t /*query*/) const { return 0; }
 };
 
 // The gradients of these scores.

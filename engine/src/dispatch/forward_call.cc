@@ -48,7 +48,7 @@ void RunForward(const Attention& attention, const ForwardArrays<T>& arrays, Work
   T* parts = layout.LayShared(arena);
   layout.schemes().Prepare();
 
-  const position::KeyOfScheme key(attention);
+  const position::KeyOfScheme<T> key(attention, tangents ? &arrays.scheme_tangents : nullptr);
   attention::ForwardProblem<T> problem{attention::ProblemOf(attention, plan, cut, arrays.q, arrays.k, key.IfAny(), tangents)};
   problem.v = arrays.v;
   problem.out = arrays.out;

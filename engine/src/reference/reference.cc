@@ -255,8 +255,38 @@ void MakeRoom(const Formulas& f, int64_t rows, Result& result) {
   result.weights = result.kept = zeros(rows * f.LongestKeys());
 }
 
-// The tangent of a pair's score. scratch: where gradients of programs' tables go, which nobody asks for.
-Sum ScoreTangent(const Formulas& f, const Pair& pair, const Tangents<double>& tangents, const GradientSums& scratch) {
+// Where gradients of the tables of programs go that nobody asks for.
+class TableScratch {
+ public:
+  explicit TableScratch(const Formulas& f) : d_(Zeros(f.attention(), f, 0, 0)), mass_(d_), lost_(d_), sums_(d_, mass_, lost_) {}
+  TableScratch(const TableScratch&) = delete;
+  TableScratch& operator=(const TableScratch&) = delete;
+  const GradientSums& sums() const { return sums_; }
+
+  // The tangent of a pair's new score that the tangents of these tables make.
+  double Tangent(const Formulas& f, const Pair& pair, const Sum& before, BiasGradients<double> tangents) {
+    const auto present = [](const View<double, 4>& tangent) { return tangent.present(); };
+    if (std::ranges::none_of(tangents.score_tables, present)) return 0;
+    for (Gradients::Table& table : d_.tables) std::ranges::fill(table.values, 0.0);
+    ForEachScheme([&]<class Scheme>() { Scheme::PassBack(f, pair, before, {1, 1}, sums_); });
+    double sum = 0;
+    auto own = d_.tables.begin();
+    ForEachScheme([&]<class Scheme>() {
+      Scheme::ForEachTable(f.attention(), tangents, [&](const char*, const auto&, const auto& tangent) {
+        const std::vector<double>& values = (own++)->values;
+        for (std::size_t x = 0; tangent.present() && x < values.size(); ++x) sum += values[x] * tangent.data[x];
+      });
+    });
+    return sum;
+  }
+
+ private:
+  Gradients d_, mass_, lost_;
+  GradientSums sums_;
+};
+
+// The tangent of a pair's score.
+Sum ScoreTangent(const Formulas& f, const Pair& pair, const Tangents<double>& tangents, TableScratch& scratch) {
   Sum product;
   const Formulas::Row query = f.Query(pair.b, pair.h, pair.i), key = f.Key(pair.b, pair.h, pair.j);
   for (int64_t c = 0; c < f.head_dim(); ++c) {
@@ -273,12 +303,13 @@ Sum ScoreTangent(const Formulas& f, const Pair& pair, const Tangents<double>& ta
   term.value += added;
   term.noise += std::abs(added);
   const Sum before = f.SumOfTerms(pair);
-  ForEachScheme([&]<class Scheme>() { term = Scheme::PassBack(f, pair, before, term, scratch); });
-  return {term.value, std::abs(term.noise)};
+  ForEachScheme([&]<class Scheme>() { term = Scheme::PassBack(f, pair, before, term, scratch.sums()); });
+  const double of_tables = scratch.Tangent(f, pair, before, tangents.biases);
+  return {term.value + of_tables, std::abs(term.noise) + std::abs(of_tables)};
 }
 
 void RowTangent(const Formulas& f, const Pair& row, const Tangents<double>& tangents, const Result& forward,
-                const GradientSums& scratch, TangentResult& result) {
+                TableScratch& scratch, TangentResult& result) {
   const int64_t at = f.QueryRow(row.b, row.h, row.i), width = f.value_dim();
   const bool uniform = f.Uniform(row.b, row.h, row.i);
   std::vector<Sum> sums(static_cast<size_t>(width));
@@ -300,6 +331,11 @@ void RowTangent(const Formulas& f, const Pair& row, const Tangents<double>& tang
       if (tangents.v.present()) sum += kept * f.RowOfKeys(tangents.v, pair.b, pair.h, j)(c);
     }
   }
+  if (const double weight = forward.valueless[static_cast<size_t>(at)]; weight > 0) {
+    double tangent = 0;
+    ForEachScheme([&]<class Scheme>() { tangent += Scheme::KeyTangent(f, row.b, row.h, row.i, tangents.biases); });
+    of_lse += weight * tangent;
+  }
   result.lse[static_cast<size_t>(at)] = of_lse.value;
   result.lse_mass[static_cast<size_t>(at)] = of_lse.magnitude;
   for (int64_t c = 0; c < width; ++c) {
@@ -319,8 +355,7 @@ TangentResult ComputeTangent(const Attention& attention, View<const double, 4> q
   TangentResult result;
   result.out = result.out_mass = std::vector<double>(forward.out.size(), 0.0);
   result.lse = result.lse_mass = std::vector<double>(forward.lse.size(), 0.0);
-  Gradients d = Zeros(attention, f, 0, 0), mass = d, lost = d;
-  const GradientSums scratch(d, mass, lost);
+  TableScratch scratch(f);
   for (int64_t b = 0; b < f.batch(); ++b)
     for (int64_t h = 0; h < f.heads(); ++h)
       for (int64_t i = 0; i < f.QueryCount(b); ++i) RowTangent(f, {b, h, i, 0}, tangents, forward, scratch, result);

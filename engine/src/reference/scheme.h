@@ -68,8 +68,12 @@ struct SchemeReference {
   static void AddScoreGradients(const Formulas&, const Pair&, const GradientTerm& /*score*/, const GradientSums&) {}
   static void AddValueGradients(const Formulas&, const Pair&, std::span<const double> /*value*/, const GradientSums&) {}
 
-  // The score of a key without a value that it brings for a row, and the gradient of its tables from that score's.
+  // The score of a key without a value that it brings for a row, the tangent of that score where its tables have one, and the
+  // gradient of its tables from that score's.
   static std::optional<double> KeyScore(const Formulas&, int64_t /*b*/, int64_t /*h*/, int64_t /*i*/) { return std::nullopt; }
+  static double KeyTangent(const Formulas&, int64_t /*b*/, int64_t /*h*/, int64_t /*i*/, const BiasGradients<double>&) {
+    return 0;
+  }
   static void AddKeyGradient(const Formulas&, int64_t /*b*/, int64_t /*h*/, int64_t /*i*/, const GradientTerm& /*score*/,
                              const GradientSums&) {}
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import torch
+from torch.autograd import forward_ad
 from torch.fx import Graph, GraphModule, Node
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
@@ -23,17 +24,26 @@ class _Unknown(Exception):
     """The function asked for the value of a tensor."""
 
 
+def _is_wrapped(tensor: torch.Tensor) -> bool:
+    if torch._C._functorch.is_functorch_wrapped_tensor(tensor):
+        return True
+    if forward_ad._current_level < 0:
+        return False
+    with _disable_current_modes():
+        return forward_ad.unpack_dual(tensor).tangent is not None
+
+
 class _Calls(TorchFunctionMode):
     """What the function calls, where tracing needs it otherwise: t[i, j] is a read where an index is a tensor of one number,
-    which PyTorch would ask for its value, and for tensors of torch.func's transforms, whose wrappings the graph would show,
-    plain ones stand in."""
+    which PyTorch would ask for its value, and for tensors of torch.func's transforms and those with a tangent, whose wrappings
+    the graph would show, plain ones stand in."""
 
     def __init__(self) -> None:
         super().__init__()
         self._pairs: list[tuple[torch.Tensor, torch.Tensor]] = []  # a transformed tensor and what stands in for it
 
     def _plain(self, given: Any) -> Any:
-        if not (isinstance(given, torch.Tensor) and torch._C._functorch.is_functorch_wrapped_tensor(given)):
+        if not (isinstance(given, torch.Tensor) and _is_wrapped(given)):
             return given
         for transformed, plain in self._pairs:
             if transformed is given:

@@ -198,7 +198,8 @@ def attention(
 
     Errors while JAX traces the function name the argument: TypeError for an argument of another kind, ValueError for shapes,
     types, numbers out of range and contradicting options. For numbers in arrays that do not fit, such as lengths beyond the
-    keys, JAX raises JaxRuntimeError when the program runs. A second derivative raises RuntimeError, forward mode TypeError.
+    keys, JAX raises JaxRuntimeError when the program runs, and for tangents of statistics or beside content tables, which forward
+    mode has not. A second derivative raises RuntimeError.
 
     Vaswani et al. 2017, section 3.2; Dao 2023, FlashAttention-2, algorithms 1 and 2.
     """

@@ -21,6 +21,7 @@ from .._shared_libraries import FOR_JAX, build_again, candidates, find
 _HANDLERS = (
     "heed_jax_attention",
     "heed_jax_attention_backward",
+    "heed_jax_attention_tangent",
     "heed_jax_attention_weights",
     "heed_jax_rotary_tables",
     "heed_jax_rotary",

@@ -1,13 +1,13 @@
 """The library's handlers as functions of JAX, with derivatives attached.
 
-attend is differentiable once, rotate any number of times, both in reverse mode; other derivatives raise. Under jax.vmap one call
-computes all slices, each as if it were alone.
+attend is differentiable once, rotate any number of times, both in reverse and in forward mode; other derivatives raise. Under
+jax.vmap one call computes all slices, each as if it were alone.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, NoReturn
 
 import jax
@@ -15,13 +15,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from . import _library  # noqa: F401  registers the handlers
+from ._linear import Pull, linear
 from ._manual_axes import alike, result
 
 Arrays = dict[str, jax.Array]
 Shapes = dict[str, jax.ShapeDtypeStruct]
 
 STATISTICS = ("entropy", "max_weight", "mean_distance")
-_ONLY_FIRST = "attention: only first derivatives are implemented, and in reverse mode; a second or a forward one was asked for"
+_ONLY_FIRST = "attention: only first derivatives are implemented; a second one was asked for"
 
 
 class Call(NamedTuple):
@@ -36,19 +37,6 @@ class Call(NamedTuple):
     def steps_first(self) -> bool:
         """Whether arrays are [B, N, H, D]."""
         return "steps_first=true" in self.settings.split(" ")
-
-
-def _mark(flags: Iterable[bool]) -> jax.Array:
-    """Flags as the shape of an array without elements.
-
-    JAX assumes that all traces have residuals of one structure. Static values that differ between traces therefore reach the
-    backward pass in the shape of an array.
-    """
-    return jnp.zeros((0, *(1 + flag for flag in flags)), jnp.bool_)
-
-
-def _marked(names: Iterable[str], mark: jax.Array) -> tuple[str, ...]:
-    return tuple(name for name, extent in zip(names, mark.shape[1:]) if extent == 2)
 
 
 def accumulator(dtype: Any) -> Any:
@@ -127,37 +115,51 @@ def _attend(call: Call, operands: Arrays, options: Arrays) -> tuple[jax.Array, j
     return _returned(call, _forward(call, operands, options))
 
 
-def _attend_forward(call: Call, operands: dict[str, Any], options: dict[str, Any]) -> Any:
-    # What is not differentiated, such as frozen keys, costs nothing: JAX says here what is.
-    wanted = _mark(operands[name].perturbed for name in sorted(operands))
-    operands, options = jax.tree.map(lambda given: given.value, (operands, options), is_leaf=lambda x: hasattr(x, "perturbed"))
+def _tangents(call: Call, primals: tuple[Arrays, Arrays], tangents: tuple[Any, Any]) -> Any:
+    """The results of a call and their tangents; the transpose of the way from tangents to tangents is the backward pass."""
+    operands, options = primals
+    # What does not move, such as frozen keys, costs nothing: JAX says here what does.
+    moving = {name: t for name, t in tangents[0].items() if not isinstance(t, jax.custom_derivatives.SymbolicZero)}
     results = _forward(call._replace(exact=True), operands, options)
     kept = {name: results[name] for name in ("output", "remainder", "correction", *STATISTICS, "largest_key") if name in results}
-    return _returned(call, results), (operands, options, {**kept, "lse": _kept(results["lse"])}, wanted)
+    kept["lse"] = _kept(results["lse"])
+    of_rows = ("lse", *(name for name in STATISTICS if name in results))
+    names = [tuple(arrays) for arrays in (operands, options, kept, moving)]
+
+    def named(arrays: Any) -> list[Arrays]:
+        rest = iter(arrays)
+        return [dict(zip(group, rest)) for group in names[:3]]
+
+    def push(fixed: Any, given: Any) -> list[jax.Array]:
+        operands, options, kept = named(fixed)
+        query = operands["query"]
+        types = {f"t_{name}": result(kept[name].shape, kept[name].dtype, query) for name in ("output", *of_rows)}
+        again = {name: result(kept[name].shape, kept[name].dtype, query) for name in ("output", "lse")}
+        moved = {f"t_{name}": t for name, t in zip(names[3], given)}
+        pushed = _foreign("heed_jax_attention_tangent", call.settings, {**operands, **options, **moved}, {**again, **types})
+        return [pushed[name] for name in types]
+
+    def transpose(fixed: Any, cotangents: Any) -> list[jax.Array]:
+        operands, options, kept = named(fixed)
+        return _pulled(call, names[3], operands, options, kept, dict(zip(("output", *of_rows), cotangents)))
+
+    fixed = [array for arrays in (operands, options, kept) for array in arrays.values()]
+    pushed = linear(push, Pull(transpose, _ONLY_FIRST), fixed, list(moving.values()))
+    return _returned(call, results), (pushed[0], pushed[1], dict(zip(of_rows[1:], pushed[2:])))
 
 
-def _given(cotangent: Any) -> jax.Array | None:
-    return None if isinstance(cotangent, jax.custom_derivatives.SymbolicZero) else cotangent
+def _pulled(call: Call, wanted: tuple[str, ...], operands: Arrays, options: Arrays, kept: Arrays, d: Any) -> list[jax.Array]:
+    """The cotangents of what is wanted of the operands."""
+    d_rows = {f"d_{name}": cotangent for name, cotangent in d.items() if name != "output" and cotangent is not None}
+    needed = {"largest_key": "d_max_weight", **{name: f"d_{name}" for name in STATISTICS}}
+    kept = {name: array for name, array in kept.items() if needed.get(name) is None or needed[name] in d_rows}
+    d_output = _zeros_like(kept["output"]) if d["output"] is None else d["output"]
+    gradients = _call_back((call.settings, wanted), operands, options, {**kept, **d_rows, "d_output": d_output})
+    return [gradients[name] for name in wanted]
 
 
 def _zeros_like(array: jax.Array) -> jax.Array:
     return alike((jnp.zeros_like(array), array))[0]
-
-
-def _attend_backward(call: Call, residuals: Any, cotangents: Any) -> Any:
-    operands, options, kept, mark = residuals
-    wanted = _marked(sorted(operands), mark)
-    d_output = _given(cotangents[0])
-    of_rows = {"lse": cotangents[1], **cotangents[2]}
-    d_rows = {f"d_{name}": d for name, cotangent in of_rows.items() if (d := _given(cotangent)) is not None}
-    needed = {"largest_key": "d_max_weight", **{name: f"d_{name}" for name in STATISTICS}}
-    kept = {name: array for name, array in kept.items() if needed.get(name) is None or needed[name] in d_rows}
-    # Of what is not wanted too, lest the structure differ from trace to trace; JAX throws these zeros away.
-    gradients = {name: _zeros_like(operand) for name, operand in operands.items()}
-    if wanted and (d_rows or d_output is not None):
-        saved = {**kept, **d_rows, "d_output": _zeros_like(kept["output"]) if d_output is None else d_output}
-        gradients.update(_call_back((call.settings, wanted), operands, options, saved))
-    return gradients, None
 
 
 def _compiled(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -166,8 +168,8 @@ def _compiled(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 _call_back = _compiled(_backward)
-_differentiable = jax.custom_vjp(_attend, nondiff_argnums=(0,))
-_differentiable.defvjp(_attend_forward, _attend_backward, symbolic_zeros=True)
+_differentiable = jax.custom_jvp(_attend, nondiff_argnums=(0,))
+_differentiable.defjvp(_tangents, symbolic_zeros=True)
 _call = _compiled(_differentiable)
 
 
@@ -210,22 +212,22 @@ class Turn(NamedTuple):
         return " ".join([f"layout={self.layout}", *(f"{name}=true" for name in flags if getattr(self, name))])
 
 
-def _rotate(turn: Turn, x: jax.Array, cos: jax.Array, sin: jax.Array) -> jax.Array:
+def _rotated(turn: Turn, x: jax.Array, cos: jax.Array, sin: jax.Array) -> jax.Array:
     results = {"out": result(x.shape, x.dtype, x)}
     return _foreign("heed_jax_rotary", turn.settings(), {"x": x, "cos": cos, "sin": sin}, results)["out"]
 
 
-def _rotate_forward(turn: Turn, x: jax.Array, cos: jax.Array, sin: jax.Array) -> Any:
-    return _turn(turn, x, cos, sin), (cos, sin)
+@functools.partial(jax.jit, static_argnums=0, inline=True)
+def _turn(turn: Turn, x: jax.Array, cos: jax.Array, sin: jax.Array) -> jax.Array:
+    def push(tables: Any, given: Any) -> list[jax.Array]:
+        return [_rotated(turn, *given, *tables)]
 
+    def transpose(tables: Any, cotangents: Any) -> list[jax.Array]:
+        return [_turn(turn._replace(inverse=not turn.inverse), *cotangents, *tables)]
 
-def _rotate_backward(turn: Turn, tables: tuple[jax.Array, jax.Array], d_out: Any) -> Any:
-    return _turn(turn._replace(inverse=not turn.inverse), d_out, *tables), None, None
-
-
-_turned = jax.custom_vjp(_rotate, nondiff_argnums=(0,))
-_turned.defvjp(_rotate_forward, _rotate_backward)
-_turn = _compiled(_turned)
+    tables = jax.lax.stop_gradient((cos, sin))
+    turned: jax.Array = linear(push, Pull(transpose, "rotate: expected positions without a tangent"), tables, (x,))[0]
+    return turned
 
 
 def rotate(turn: Turn, x: jax.Array, cos: jax.Array, sin: jax.Array) -> jax.Array:

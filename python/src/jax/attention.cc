@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
+#include <string>
 #include <vector>
 
 #include "call.h"
@@ -53,20 +54,26 @@ void ForwardSlice(const CallSlice& slice, Workspace& workspace, Executor& execut
   if (keys.present()) largest.CopyTo(keys);
 }
 
+// The arrays of tables that get(name, View{}) finds under their names.
+template <class A, class Get>
+BiasGradients<A> Tables(const Get& get) {
+  BiasGradients<A> tables;
+  get("bias", tables.bias);
+  get("relative_bias", tables.relative_bias);
+  get("slopes", tables.slopes);
+  get("content_keys", tables.content_keys);
+  get("content_values", tables.content_values);
+  get("content_queries", tables.content_queries);
+  get("transformer_xl_positions", tables.transformer_xl_positions);
+  get("transformer_xl_bias", tables.transformer_xl_bias);
+  get("contextual_position", tables.contextual_position);
+  get("sinks", tables.sinks);
+  return tables;
+}
+
 template <class A>
 BiasGradients<A> TableGradients(const CallSlice& slice) {
-  BiasGradients<A> gradients;
-  gradients.bias = slice.Result<A, 4>("bias");
-  gradients.relative_bias = slice.Result<A, 2>("relative_bias");
-  gradients.slopes = slice.Result<A, 1>("slopes");
-  gradients.content_keys = slice.Result<A, 2>("content_keys");
-  gradients.content_values = slice.Result<A, 2>("content_values");
-  gradients.content_queries = slice.Result<A, 2>("content_queries");
-  gradients.transformer_xl_positions = slice.Result<A, 3>("transformer_xl_positions");
-  gradients.transformer_xl_bias = slice.Result<A, 2>("transformer_xl_bias");
-  gradients.contextual_position = slice.Result<A, 2>("contextual_position");
-  gradients.sinks = slice.Result<A, 3>("sinks");
-  return gradients;
+  return Tables<A>([&]<int Rank>(const char* name, View<A, Rank>& table) { table = slice.Result<A, Rank>(name); });
 }
 
 template <class T>
@@ -85,6 +92,27 @@ void BackwardSlice(const CallSlice& slice, Workspace& workspace, Executor& execu
               slice.TokensIn<T>("output"), slice.RowsIn<A>("lse"), slice.TokensIn<T>("d_output"), slice.TokensOut<T>("query"),
               slice.TokensOut<T>("key"), slice.TokensOut<T>("value"), TableGradients<A>(slice), workspace, executor,
               slice.RowsIn<A>("d_lse"), slice.TokensIn<BFloat16>("remainder"), slice.RowsIn<A>("correction"), statistics);
+}
+
+// Inputs t_query and its like: tangents of what they are named after. Results t_output and t_lse.
+template <class T>
+void TangentSlice(const CallSlice& slice, Workspace& workspace, Executor& executor) {
+  using A = Accum<T>;
+  for (const char* name : {"t_entropy", "t_max_weight", "t_mean_distance"})
+    if (slice.Returns(name)) throw InvalidArgument("attention: forward-mode differentiation is not implemented for statistics");
+  const Options<A> options(slice);
+  const Tangents<T> tangents{.q = slice.TokensIn<T>("t_query"),
+                             .k = slice.TokensIn<T>("t_key"),
+                             .v = slice.TokensIn<T>("t_value"),
+                             .biases = Tables<A>([&]<int Rank>(const char* name, View<A, Rank>& table) {
+                               const View<const A, Rank> tangent = slice.Input<A, Rank>(std::string("t_") + name);
+                               // Tangents are only read.
+                               table = {const_cast<A*>(tangent.data), tangent.extent,
+                                        tangent.stride};  // NOLINT(cppcoreguidelines-pro-type-const-cast)
+                             })};
+  Tangent<T>(options.attention(), slice.TokensIn<T>("query"), slice.TokensIn<T>("key"), slice.TokensIn<T>("value"), tangents,
+             slice.TokensOut<T>("output"), slice.TokensOut<T>("t_output"), slice.RowsOut<A>("lse"), slice.RowsOut<A>("t_lse"),
+             workspace, executor);
 }
 
 template <class T>
@@ -120,6 +148,12 @@ void RunBackward(Call& call) {
   });
 }
 
+void RunTangent(Call& call) {
+  Run(call, [](const CallSlice& slice, Workspace& workspace, Executor& executor, auto element) {
+    TangentSlice<decltype(element)>(slice, workspace, executor);
+  });
+}
+
 void RunWeights(Call& call) {
   Run(call, [](const CallSlice& slice, Workspace& workspace, Executor& executor, auto element) {
     WeightsSlice<decltype(element)>(slice, workspace, executor);
@@ -131,4 +165,5 @@ void RunWeights(Call& call) {
 
 HEED_JAX_HANDLER(heed_jax_attention, heed::jax::RunForward);
 HEED_JAX_HANDLER(heed_jax_attention_backward, heed::jax::RunBackward);
+HEED_JAX_HANDLER(heed_jax_attention_tangent, heed::jax::RunTangent);
 HEED_JAX_HANDLER(heed_jax_attention_weights, heed::jax::RunWeights);

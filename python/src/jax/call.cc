@@ -16,10 +16,10 @@ bool IsUnmapped(const Array& array) {
 }
 
 bool IsOperand(const Array& array) {
-  constexpr std::string_view kOperands[] = {"query",      "key",           "value",     "d_output",     "d_lse",
-                                            "output",     "lse",           "remainder", "correction",   "entropy",
-                                            "max_weight", "mean_distance", "d_entropy", "d_max_weight", "d_mean_distance",
-                                            "largest_key"};
+  constexpr std::string_view kOperands[] = {"query",       "key",           "value",     "d_output",     "d_lse",
+                                            "output",      "lse",           "remainder", "correction",   "entropy",
+                                            "max_weight",  "mean_distance", "d_entropy", "d_max_weight", "d_mean_distance",
+                                            "largest_key", "t_query",       "t_key",     "t_value"};
   return std::ranges::find(kOperands, array.name) != std::end(kOperands);
 }
 

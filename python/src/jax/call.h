@@ -38,6 +38,7 @@ class CallSlice {
   const Settings& settings() const { return call_.settings; }
   const Array* Find(std::string_view name) const { return call_.inputs.Find(name); }
   const Array& Get(std::string_view name) const { return call_.inputs.Get(name); }
+  bool Returns(std::string_view name) const { return call_.results.Has(name); }
 
   template <class T, int Rank>
   View<const T, Rank> Input(std::string_view name) const {

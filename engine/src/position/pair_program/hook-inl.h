@@ -100,7 +100,10 @@ class PairProgramHook final : public PositionHook<T> {
         if (!IsGradient(x))
           MapStrip(extent, Plain(place, x) + first * place.panel, passed, arriving, result(backward.given[x].gradient));
       for (const position::ReadGradient& read : backward.reads) Scatter(place, extent, read, rows);
-      if (backward.score >= 0) {
+      if (backward.tables_move) {
+        MapStrip(
+            extent, rows, [](hn::Vec<D> tangent) HWY_ATTR { return tangent; }, result(backward.score));
+      } else if (backward.score >= 0) {
         MapStrip(extent, rows, passed, arriving, result(backward.score));
       } else if (backward.severed) {
         for (int64_t j = 0; j < extent.keys; ++j)

@@ -128,7 +128,8 @@ ScoreCall<T>::ScoreCall(const CallFacts& call, const PairForm& form, const BiasG
       tables_(ReadersOf(score_.program.code(), score_.tables)),
       forward_(ForwardCodeOf(score_.program.code(), form.positions())) {
   const program::PairFacts facts = FactsOf(call, sizeof(T), false);
-  if (call.derives()) TakeGradients(call, wanted, facts);
+  if (call.backward()) TakeGradients(call, wanted, facts);
+  if (call.pass == Pass::kTangent) TakeTangents(wanted, facts);
   KernelCode kernel = KernelCodeOf(call.derives() ? backward_.forward : forward_.code, forward_.additive);
   factor_ = kernel.factor;
   code_ = std::make_unique<CallCode<T>>(std::move(kernel.code), facts, form_, tables_, forward_.additive);
@@ -159,6 +160,25 @@ void ScoreCall<T>::TakeGradients(const CallFacts& call, const BiasGradients<T>& 
     if (read.dot)
       table_parts_[static_cast<std::size_t>(read.reading.other)].AddReading(backward_.code, {of_first, indices.end()});
   }
+}
+
+template <class T>
+void ScoreCall<T>::TakeTangents(const BiasGradients<T>& tangents, const program::PairFacts& facts) {
+  const std::size_t count = std::min(score_.tables.size(), tangents.score_tables.size());
+  std::vector<int> places(count, -1);
+  tangents_.reserve(count);
+  for (std::size_t place = 0; place < count; ++place) {
+    const View<T, 4>& tangent = tangents.score_tables[place];
+    if (!tangent.present()) continue;
+    places[place] = static_cast<int>(tables_.size());
+    if (tables_.size() == CodeBuilder::kMostTables)
+      core::Refuse("tangents.biases.score_tables",
+                   "expected, with the tables themselves, at most " + std::to_string(CodeBuilder::kMostTables));
+    tangents_.emplace_back(View<const T, 4>(tangent));
+    tables_.emplace_back(tangents_.back(), Kind::kReal, tables_[place].dimensions());
+  }
+  backward_ = TangentCodeOf(forward_, form_.positions(), places);
+  if (!backward_.code.results().empty()) gradient_code_ = std::make_unique<CallCode<T>>(backward_.code, facts, form_, tables_);
 }
 
 template <class T>

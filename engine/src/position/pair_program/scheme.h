@@ -23,7 +23,7 @@ const char* ScoreTableName(std::size_t place);
 const char* ScoreGradientName(std::size_t place);
 const char* MaskTableName(std::size_t place);
 
-// The score program of a call, with its gradients in the backward pass.
+// The score program of a call, with its gradients in the backward pass, and with its tangents where a call has some.
 template <class T>
 class ScoreCall {
  public:
@@ -64,6 +64,7 @@ class ScoreCall {
 
  private:
   void TakeGradients(const CallFacts& call, const BiasGradients<T>& wanted, const program::PairFacts& facts);
+  void TakeTangents(const BiasGradients<T>& tangents, const program::PairFacts& facts);
   void SumGiven(std::size_t x) const;
   void AddRead(const ReadGradient& read, const double* const* indices, const double* gradients, int64_t count) const;
 
@@ -71,7 +72,8 @@ class ScoreCall {
   const PairForm& form_;
   Shape shape_;
   program::TableReaders tables_;
-  std::vector<View<T, 4>> wanted_;  // by place
+  std::vector<ProgramTable> tangents_;  // of tables, read behind all of these
+  std::vector<View<T, 4>> wanted_;      // by place
   bool any_wanted_ = false;
   ForwardCode forward_;
   double factor_ = 1;
@@ -127,7 +129,7 @@ inline bool HoldsReals(const ProgramTable& table) {
 }
 
 struct PairProgramScheme : Scheme {
-  static constexpr bool kPassesTangents = true;
+  static constexpr bool kPassesTangents = true, kHasTangents = true;
   static bool Present(const Attention& attention) { return attention.score || attention.mask_program; }
   static void Check(const Attention& attention, const Shape& shape);
   static bool Hides(const Attention& attention) { return attention.mask_program.has_value(); }

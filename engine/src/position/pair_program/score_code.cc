@@ -208,6 +208,49 @@ program::Code CurvatureCodeOf(const ForwardCode& forward) {
   return curvature < 0 ? Code() : builder.Finish({curvature});
 }
 
+BackwardCode TangentCodeOf(const ForwardCode& forward, const program::PositionForm& form, const std::vector<int>& tangents) {
+  const Code& code = forward.code;
+  CodeBuilder builder(code);
+  std::vector<char> moving(tangents.size());
+  std::ranges::transform(tangents, moving.begin(), [](int place) { return static_cast<char>(place >= 0); });
+  std::vector<int> score, reads;
+  for (int index = 0; index < code.size(); ++index) {
+    if (code[index].operation == kScore) score.push_back(index);
+    if (Wanted(code[index], moving)) reads.push_back(index);
+  }
+  const int arriving = builder.Leaf(kGradient);
+  int tangent = forward.additive ? arriving : -1;
+  if (!forward.additive && !score.empty()) tangent = Differentiate(builder, code.result(), arriving, score)[0];
+  const int passed = tangent;
+  const auto place = [&](int table) { return table >= 0 && At(table) < tangents.size() ? tangents[At(table)] : -1; };
+  const auto add = [&](int number, int partial) {
+    const int term = builder.Apply(kScaled, {number, partial});
+    tangent = tangent < 0 ? term : builder.Apply(kAdd, {tangent, term});
+  };
+  const std::vector<int> partials = Differentiate(builder, code.result(), builder.Constant(1, Kind::kReal), reads);
+  for (std::size_t x = 0; x < reads.size(); ++x) {
+    if (partials[x] < 0) continue;
+    const Instruction& read = code[reads[x]];
+    const auto& [first, other, indices] = read.reading;
+    if (read.operation == kRead) {
+      add(builder.Read(place(first), Kind::kReal, read.operands), partials[x]);
+      continue;
+    }
+    if (place(first) >= 0) add(builder.Dot(place(first), other, read.operands, indices), partials[x]);
+    if (place(other) >= 0) add(builder.Dot(first, place(other), read.operands, indices), partials[x]);
+  }
+  BackwardCode backward;
+  backward.severed = tangent < 0;
+  backward.tables_move = tangent != passed;
+  std::vector<int> results;
+  if (tangent >= 0 && tangent != arriving) {
+    results.push_back(tangent);
+    backward.score = 0;
+  }
+  Keep(builder, code, DomainsOf(code, form), results, backward);
+  return backward;
+}
+
 BackwardCode BackwardCodeOf(const ForwardCode& forward, const program::PositionForm& form, const std::vector<char>& wanted) {
   const Code& code = forward.code;
   const std::vector<Domain> domains = DomainsOf(code, form);

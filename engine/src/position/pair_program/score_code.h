@@ -54,11 +54,16 @@ struct BackwardCode {
   program::Code forward;
   int score = -1;  // the result that is the gradient of the score; -1: it is that of the result, or 0 where `severed`
   bool severed = false;
+  bool tables_move = false;  // see TangentCodeOf
   std::vector<GivenGradient> given;
   std::vector<ReadGradient> reads;  // of tables read at indices that depend on the pair
 };
 // wanted: by place, the tables whose gradient is.
 BackwardCode BackwardCodeOf(const ForwardCode& forward, const program::PositionForm& form, const std::vector<char>& wanted);
+// The same for tangents, which a derivative multiplies the other way round: kGradient is the tangent of the score before, and
+// `score` that of the score behind, with what tables that have tangents add, even where nothing arrives. tangents: by place,
+// the place of a table's tangent, or -1.
+BackwardCode TangentCodeOf(const ForwardCode& forward, const program::PositionForm& form, const std::vector<int>& tangents);
 
 // The second derivative: from the gradient of the result (kGradient) and the tangent of the score (what is kept under place 0)
 // to what the latter adds to the tangent of the score's gradient. Without results where that is 0.

@@ -30,6 +30,12 @@ std::optional<double> SinksReference::KeyScore(const Formulas& f, int64_t b, int
   return TableEntry(f.attention().sinks->scores, row, head, query);
 }
 
+double SinksReference::KeyTangent(const Formulas& f, int64_t b, int64_t h, int64_t i, const BiasGradients<double>& tangents) {
+  if (!tangents.sinks.present()) return 0;
+  const auto [row, head, query] = PlaceOf(f, b, h, i);
+  return tangents.sinks(row, head, query);
+}
+
 void SinksReference::AddKeyGradient(const Formulas& f, int64_t b, int64_t h, int64_t i, const GradientTerm& score,
                                     const GradientSums& d) {
   if (!f.attention().sinks) return;

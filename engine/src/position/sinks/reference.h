@@ -19,6 +19,7 @@ struct SinksCase {
 
 struct SinksReference : SchemeReference {
   static std::optional<double> KeyScore(const Formulas& f, int64_t b, int64_t h, int64_t i);
+  static double KeyTangent(const Formulas& f, int64_t b, int64_t h, int64_t i, const BiasGradients<double>& tangents);
   static void AddKeyGradient(const Formulas& f, int64_t b, int64_t h, int64_t i, const GradientTerm& score,
                              const GradientSums& d);
 

@@ -12,12 +12,12 @@ namespace heed::position {
 namespace {
 
 // An extent of 1 serves all.
+template <class T>
+double EntryOf(const View<T, 3>& scores, int64_t row, int64_t head, int64_t query) {
+  return static_cast<double>(scores(scores.extent[0] == 1 ? 0 : row, head, scores.extent[2] == 1 ? 0 : query));
+}
 double ScoreOf(const Sinks& sinks, int64_t row, int64_t head, int64_t query) {
-  return std::visit(
-      [&](const auto& scores) {
-        return static_cast<double>(scores(scores.extent[0] == 1 ? 0 : row, head, scores.extent[2] == 1 ? 0 : query));
-      },
-      sinks.scores);
+  return std::visit([&](const auto& scores) { return EntryOf(scores, row, head, query); }, sinks.scores);
 }
 
 }  // namespace
@@ -38,6 +38,13 @@ void SinksScheme::Check(const Attention& attention, const Shape& shape) {
 double SinksScheme::KeyScore(const Attention& attention, int64_t row, int64_t head, int64_t query) {
   return ScoreOf(*attention.sinks, row, head, query);
 }
+
+template <class T>
+double SinksScheme::KeyTangent(const BiasGradients<T>& tangents, int64_t row, int64_t head, int64_t query) {
+  return tangents.sinks.present() ? EntryOf(tangents.sinks, row, head, query) : 0.0;
+}
+template double SinksScheme::KeyTangent(const BiasGradients<float>&, int64_t, int64_t, int64_t);
+template double SinksScheme::KeyTangent(const BiasGradients<double>&, int64_t, int64_t, int64_t);
 
 template <class T>
 void SinksCall<T>::SumKey(const attention::ValuelessKeyGradients& gradients, int64_t head) const {

@@ -14,7 +14,7 @@ class SinksCall : public SchemeCall<T> {
  public:
   static constexpr bool kMeetsTiles = false;
   SinksCall(const CallFacts& call, const BiasGradients<T>& wanted)
-      : sinks_(*call.attention.sinks), d_sinks_(wanted.sinks), heads_(call.shape.q_heads) {}
+      : sinks_(*call.attention.sinks), d_sinks_(call.backward() ? wanted.sinks : View<T, 3>{}), heads_(call.shape.q_heads) {}
 
   // One a head, in double, in the order of its rows.
   int64_t key_sums() const { return d_sinks_.present() ? heads_ : 0; }
@@ -27,10 +27,12 @@ class SinksCall : public SchemeCall<T> {
 };
 
 struct SinksScheme : Scheme {
-  static constexpr bool kPassesTangents = true;
+  static constexpr bool kPassesTangents = true, kHasTangents = true;
   static bool Present(const Attention& attention) { return attention.sinks.has_value(); }
   static void Check(const Attention& attention, const Shape& shape);
   static double KeyScore(const Attention& attention, int64_t row, int64_t head, int64_t query);
+  template <class T>
+  static double KeyTangent(const BiasGradients<T>& tangents, int64_t row, int64_t head, int64_t query);
   template <class Options, class Visit>
   static void ForEachArray(Options& attention, const Visit& visit) {
     if (attention.sinks) visit("sinks", attention.sinks->scores);

@@ -215,9 +215,10 @@ struct AttentionOutput {
 
 // query [B, Hq, Nq, D], key [B, Hkv, Nk, D], value [B, Hkv, Nk, Dv], float32, float64, bfloat16 or float16, any strides.
 // Differentiable in query, key, value, the differentiable options and the parameters of a scheme. Forward mode (dual tensors of
-// torch::autograd) and second derivatives, in every order of forward and reverse mode but forward in forward, pass query, key,
-// value, bias, relative_bias and slopes. They raise c10::NotImplementedError for other tensors, for calls with content vectors,
-// Transformer-XL's tables, contextual positions or column decay, and for statistics and weights. Third derivatives raise.
+// torch::autograd) passes query, key, value, bias, relative_bias, slopes, sinks and the real tables of a score program. Second
+// derivatives, in every order of forward and reverse mode but forward in forward, pass all of these but sinks and the program's
+// tables. Both raise c10::NotImplementedError for other tensors, for calls with content vectors, Transformer-XL's tables,
+// contextual positions or column decay, and for statistics and weights. Third derivatives raise.
 // Throws heed::InvalidArgument, naming the argument.
 AttentionOutput attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                           const AttentionOptions& options = {});
