@@ -16,7 +16,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from . import _replacement
 from ._described import describe
-from ._operators import ATTENTION
+from ._operators import ATTENTION, TANGENT
 from ._plain_tensors import TRACERS
 
 _aten = torch.ops.aten
@@ -100,6 +100,9 @@ class _Watch(TorchDispatchMode):
                 self._count(_SOFTMAX[func], args[0])
             self._product = ()
         elif func in ATTENTION:
+            # A backward pass computes tangents for the second derivative of a call that was counted.
+            if func is TANGENT and torch._C._current_graph_task_id() >= 0:
+                return result
             self._count("heed.attention", args[0])
         elif func in _FUSED:
             self._count(_SDPA, args[0])

@@ -17,8 +17,8 @@ from ._order import causal_name
 _ops = torch.ops.heed
 
 _FORWARD, _BACKWARD = _ops.attention_forward.default, _ops.attention_backward.default
-_TANGENT, _BACKWARD_TANGENT = _ops.attention_tangent.default, _ops.attention_backward_tangent.default
-ATTENTION = {_FORWARD, _TANGENT}  # one of these computes each call
+TANGENT, _BACKWARD_TANGENT = _ops.attention_tangent.default, _ops.attention_backward_tangent.default
+ATTENTION = {_FORWARD, TANGENT}  # one of these computes each call
 # The operands and the first of the options.
 DIFFERENTIABLE = tuple(result.name.removeprefix("d_") for result in _BACKWARD._schema.returns)
 OPTIONS = tuple(a.name for a in _FORWARD._schema.arguments if not a.kwarg_only)[3:-1]
@@ -72,7 +72,7 @@ def map_over_rows(
 
 map_over_rows(_FORWARD, "attention", _by_row)
 map_over_rows(_BACKWARD, "attention", _by_row)
-map_over_rows(_TANGENT, "attention", _by_row)
+map_over_rows(TANGENT, "attention", _by_row)
 map_over_rows(_BACKWARD_TANGENT, "attention", _by_row)
 
 

@@ -331,6 +331,13 @@ def test_the_operator():
     close(some[1], expected[1])
 
 
+def test_calls_are_counted_once():
+    q, k, v = operands()
+    with heed.calls() as seen:
+        reverse_over_reverse(lambda x: heed.attention(x, k, v).square().sum(), (q,), (q,))
+    assert "1 of 1" in str(seen)
+
+
 def test_compiled_code():
     q, k, v = operands(torch.float32)
     direct = reverse_over_reverse(loss(both({"causal": True})), (q, k, v), (q, k, v))
