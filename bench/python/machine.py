@@ -4,7 +4,7 @@
     python bench/python/machine.py --show a.json b.json
 
 The first measures the loop of multiply-adds, the instructions that engine/src/simd/machine.cc rests on, the kernels' share of the
-loop, rows beside LibTorch, calls drawn at random and the bits of heed's results: some eight minutes of one thread, beside which
+loop, rows beside LibTorch, calls drawn at random and the bits of heed's results: some three minutes of one thread, beside which
 nothing else should run. The second prints a table, a column a file.
 """
 

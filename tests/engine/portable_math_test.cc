@@ -12,7 +12,7 @@
 namespace heed {
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity(), kNan = std::numeric_limits<double>::quiet_NaN();
+constexpr double kInfinite = std::numeric_limits<double>::infinity(), kNotANumber = std::numeric_limits<double>::quiet_NaN();
 
 // How far off a result is, in units of its last place.
 template <class T>
@@ -88,8 +88,8 @@ TEST(PortableMath, LargeAnglesAreReducedExactly) {
 }
 
 TEST(PortableMath, EndsAsCSays) {
-  const double ends[] = {0.0, -0.0,  1.0,    -1.0,   0.5,     -0.5,      2,          -2,  3,
-                         -3,  1e300, -1e300, 5e-324, -5e-324, kInfinity, -kInfinity, kNan};
+  const double ends[] = {0.0, -0.0,  1.0,    -1.0,   0.5,     -0.5,      2,          -2,         3,
+                         -3,  1e300, -1e300, 5e-324, -5e-324, kInfinite, -kInfinite, kNotANumber};
   const auto same = [](double a, double b) {
     return std::isnan(a) || std::isnan(b) ? std::isnan(a) && std::isnan(b) : a == b && std::signbit(a) == std::signbit(b);
   };
@@ -119,7 +119,8 @@ TEST(PortableMath, EndsAsCSays) {
     }
   }
   EXPECT_TRUE(same(portable::Sin(-0.0), -0.0));
-  EXPECT_TRUE(std::isnan(portable::Sin(kInfinity)) && std::isnan(portable::Cos(-kInfinity)) && std::isnan(portable::Cos(kNan)));
+  EXPECT_TRUE(std::isnan(portable::Sin(kInfinite)) && std::isnan(portable::Cos(-kInfinite)) &&
+              std::isnan(portable::Cos(kNotANumber)));
   constexpr float kFloatInfinity = std::numeric_limits<float>::infinity(), kFloatNan = std::numeric_limits<float>::quiet_NaN();
   EXPECT_EQ(portable::Exp(-kFloatInfinity), 0.0f);
   EXPECT_EQ(portable::Exp(kFloatInfinity), kFloatInfinity);
