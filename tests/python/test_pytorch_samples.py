@@ -211,6 +211,32 @@ def test_tangents_are_those_of_pytorch(dtype):
             assert statistics.median(ours) <= 2 * max(theirs) + (2 if dtype == torch.float32 else 64), number
 
 
+def hessian_products(function, tensors, d_output, directions, order):
+    """Of sum(output * d_output) with the directions, in each tensor."""
+
+    def scalar(*given):
+        return (function(*given, *(None,) * (4 - len(given))) * d_output).sum()
+
+    gradient = torch.func.grad(scalar, argnums=tuple(range(len(tensors))))
+    if order == "forward over reverse":
+        return torch.func.jvp(gradient, tuple(tensors), tuple(directions))[1]
+    return torch.func.vjp(gradient, *tensors)[1](tuple(directions))
+
+
+@pytest.mark.parametrize("order", ["forward over reverse", "reverse over reverse"])
+def test_second_derivatives_are_those_of_pytorch(order):
+    """Beside PyTorch's mathematics, both in float64."""
+    draw = torch.Generator().manual_seed(0)
+    for number, sample in enumerate(Sample(s) for s in SDPA.sample_inputs("cpu", torch.float64, requires_grad=False)):
+        tensors = sample.tensors()
+        directions = [torch.randn(t.shape, generator=draw, dtype=torch.float64) for t in tensors]
+        d_output = torch.randn(sample.heed(*tensors, *(None,) * (4 - len(tensors))).shape, generator=draw, dtype=torch.float64)
+        ours, exact = (hessian_products(f, tensors, d_output, directions, order) for f in (sample.heed, sample.math))
+        for mine, right in zip(ours, exact, strict=True):
+            assert mine.shape == right.shape
+            torch.testing.assert_close(mine, right, rtol=1e-9, atol=1e-9 * max(1.0, float(right.abs().max())), msg=f"sample {number}")
+
+
 LAYER_NAMES = ("Transformer", "TransformerEncoder", "TransformerEncoderLayer", "TransformerDecoderLayer", "MultiheadAttention")
 LAYERS = [info for info in modules.module_db if info.name.removeprefix("nn.") in LAYER_NAMES]
 
