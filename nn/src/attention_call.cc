@@ -181,7 +181,7 @@ Operands AsGiven(Operands d, Operands given) {
 Operands GradientsOf(const ResultGradients& d_results, const SavedCall& saved, Operands given, AttentionOptions options,
                      const Wanted& wanted) {
   options.tensors(Resolved(given.tensors, saved.query));
-  return AsGiven(AttentionBackward(d_results, saved, options, wanted), given);
+  return AsGiven(AttentionBackward(d_results, saved, options, wanted), std::move(given));
 }
 
 namespace {

@@ -48,7 +48,8 @@ double SecondDerivative(const Formulas& f, const Pair& pair, const Sum& before, 
     return PassBack(f, pair, {before.value + step, before.magnitude}, {1, 1}, scratch).value;
   };
   const auto difference = [&](double step) { return (slope(step) - slope(-step)) / (2 * step); };
-  for (double step = 1e-3; step > 1e-9; step /= 8) {
+  double step = 1e-3;
+  for (int finer = 0; finer < 7; ++finer, step /= 8) {
     const double coarse = difference(step), fine = difference(step / 2);
     if (std::abs(coarse - fine) < 1e-3 * std::max(1.0, std::abs(fine))) return (4 * fine - coarse) / 3;
   }
