@@ -181,6 +181,8 @@ def what_a_reader_has(folder):
              for w in range(40) for s in range(12)]
     for name in ("walks.csv", "gait.csv"):
         table(folder / name, "walk,seconds,x,y,z,label", walks)
+    table(folder / "recording.csv", "seconds,x,y,z,activity",
+          [(s / 50, *(round(draw.gauss(0, 1) + s // 10 % 2, 3) for _ in "xyz"), ("standing", "walking")[s // 10 % 2]) for s in range(300)])
     for name, column in (("power.csv", "load"), ("co2.csv", "co2")):
         table(folder / name, f"{column},other", [(round(10 + 3 * math.sin(t / 4) + draw.random(), 3), t % 7) for t in range(900)])
     table(folder / "sales.csv", "day,sold", [(f"2024-{1 + t // 28:02}-{1 + t % 28:02}", 20 + t % 7 + draw.randrange(3)) for t in range(330)])

@@ -164,7 +164,7 @@ def test_an_eager_call_computes_what_is_wanted_alone(choice):
     given = inputs()
     leaves = [given[name].requires_grad_() for name in CHOICES[choice]]
     first, *_ = torch.autograd.grad(by_front_end(given).sum(), leaves, create_graph=True)
-    assert len(first.grad_fn._input_metadata) == len(leaves)
+    assert sum(1 for computed in first.grad_fn._input_metadata if computed.shape) == len(leaves)
 
 
 @pytest.mark.parametrize("dtype", TYPES)

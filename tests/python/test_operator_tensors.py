@@ -100,7 +100,8 @@ WITHOUT_TANGENT = {
 def tangent_calls():
     for call in attention_calls():
         call = {name: value for name, value in call.items() if name not in WITHOUT_TANGENT}
-        named = [name for name in ("query", "key", "value", "bias", "relative_bias", "slopes") if name in call]
+        tangents = ("query", "key", "value", "bias", "relative_bias", "slopes", "score_reals", "sinks")
+        named = [name for name in tangents if name in call]
         yield {**call, **{f"t_{name}": random(*call[name].shape, seed=20 + i) for i, name in enumerate(named)}}
 
 
