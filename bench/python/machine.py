@@ -78,10 +78,21 @@ def kernel_label(row):
     return ", ".join(parts)
 
 
+def read(path):
+    """A machine's file. Whatever else stands there ends the program, with its name."""
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+        if record["format"] != FORMAT:
+            raise SystemExit(f"machine: {path}: expected format {FORMAT}, got {record['format']!r}")
+        return lines_of(record)
+    except OSError as error:
+        raise SystemExit(f"machine: {path}: {error.strerror}") from None
+    except (ValueError, LookupError, TypeError, AttributeError, statistics.StatisticsError) as error:
+        raise SystemExit(f"machine: {path} is no file of ./dev machine: {type(error).__name__}: {error}") from None
+
+
 def lines_of(record):
     """{label: text} of a machine's file, in the order of the table."""
-    if record.get("format") != FORMAT:
-        raise SystemExit(f"machine: expected a file of format {FORMAT}, got {record.get('format')!r}")
     info = record["info"]
     lines = {"processor": info["cpu"], "best target": info["simd_targets"][0], "LibTorch": info["libtorch"]}
     lines["peak of a core, GFLOP/s"] = f"{statistics.median(row['peak'] for row in record['kernels']):.0f}"
@@ -96,11 +107,11 @@ def lines_of(record):
     return lines
 
 
-def table(records):
-    columns = [lines_of(record) for record in records]
+def table(columns):
+    """Markdown of columns that lines_of made."""
     labels = list(dict.fromkeys(label for column in columns for label in column))
     rows = [[label, *(column.get(label, "") for column in columns)] for label in labels]
-    text = ["| | " + " | ".join(rows[0][1:]) + " |", "|---" * (len(records) + 1) + "|"]
+    text = ["| | " + " | ".join(rows[0][1:]) + " |", "|---" * (len(columns) + 1) + "|"]
     return "\n".join(text + ["| " + " | ".join(row) + " |" for row in rows[1:]])
 
 
@@ -111,7 +122,7 @@ def main():
     parser.add_argument("--show", nargs="+", type=pathlib.Path, metavar="FILE", help="print the table of files that were written")
     arguments = parser.parse_args()
     if arguments.show:
-        print(table([json.loads(file.read_text(encoding="utf-8")) for file in arguments.show]))
+        print(table([read(file) for file in arguments.show]))
         return
     if not arguments.out.parent.is_dir():
         parser.error(f"--out: {arguments.out.parent} is no folder")
@@ -119,7 +130,7 @@ def main():
     unfinished = arguments.out.with_name(arguments.out.name + ".part")
     unfinished.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
     unfinished.replace(arguments.out)
-    print(table([record]))
+    print(table([lines_of(record)]))
     print(f"machine: wrote {arguments.out}", file=sys.stderr)
 
 

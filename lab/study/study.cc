@@ -60,7 +60,8 @@ StudyResult RunStudy(const Subject& subject, const StudyOptions& options, const 
   const ResultStore store(folder / "runs", shared);
   // They show now and not after the training.
   RequireWritableFolder(folder);
-  RequireNoRun(folder / "model");
+  for (const std::unique_ptr<StudyTask>& task : subject.tasks)
+    if (!task->keeps.empty()) RequireNoRun(folder / task->keeps);
   RequireGnuplot();
   std::vector<double> step_seconds;
   for (const std::unique_ptr<StudyTask>& task : subject.tasks) {

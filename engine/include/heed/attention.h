@@ -86,7 +86,7 @@ void Forward(const Attention& attention, View<const std::type_identity_t<T>, 4> 
 template <class T>
 struct Tangents {
   View<const T, 4> q, k, v;
-  // Tangents of dense biases, of tables by offset, of slopes, of scores that meet no value and of the real tables of score
+  // Tangents of dense biases, of tables by offset, of slopes, of keys without a value and of the real tables of score
   // programs; the call only reads them. Those of other parameters throw InvalidArgument.
   BiasGradients<Accum<T>> biases;
 };

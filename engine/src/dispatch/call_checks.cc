@@ -144,16 +144,22 @@ void CheckSchemeGradients(const Attention& attention, const BiasGradients<T>& gr
   });
 }
 
+// A tangent, where it is given, of an operand; in elements of q.
+void CheckTangentOf(const char* name, const Input& tangent, const Input& operand, const char* meaning, const Input& q,
+                    Regions& regions) {
+  if (!tangent.present()) return;
+  CheckPresent(name, tangent);
+  CheckSameElement(name, tangent, q);
+  CheckShape(name, tangent, operand.extent, meaning);
+  regions.Read(name, tangent);
+}
+
 // The tangents of a forward call, where it has some.
 template <class T>
 void CheckTangents(const Attention& attention, const Shape& shape, const ForwardArrays<T>& arrays, Regions& regions) {
   const attention::TangentArrays<T>& tangents = arrays.tangents;
   const auto check = [&](const char* name, const Input& tangent, const Input& operand, const char* meaning) {
-    if (!tangent.present()) return;
-    CheckPresent(name, tangent);
-    CheckSameElement(name, tangent, arrays.q);
-    CheckShape(name, tangent, operand.extent, meaning);
-    regions.Read(name, tangent);
+    CheckTangentOf(name, tangent, operand, meaning, arrays.q, regions);
   };
   check("tangents.q", tangents.q, arrays.q, "the shape of q");
   check("tangents.k", tangents.k, arrays.k, "the shape of k");
@@ -176,11 +182,7 @@ template <class T>
 void CheckBackwardTangents(const Attention& attention, const Shape& shape, const BackwardArrays<T>& arrays, Regions& regions) {
   const attention::BackwardTangentArrays<T>& tangents = arrays.tangents;
   const auto check = [&](const char* name, const Input& tangent, const Input& operand, const char* meaning) {
-    if (!tangent.present()) return;
-    CheckPresent(name, tangent);
-    CheckSameElement(name, tangent, arrays.q);
-    CheckShape(name, tangent, operand.extent, meaning);
-    regions.Read(name, tangent);
+    CheckTangentOf(name, tangent, operand, meaning, arrays.q, regions);
   };
   check("tangents.q", tangents.q, arrays.q, "the shape of q");
   check("tangents.k", tangents.k, arrays.k, "the shape of k");

@@ -49,13 +49,19 @@ std::string Vendor() {
 #endif
 }
 
-// Linux tells it of every core, as "1024K"; machines with several kinds of cores have the first one's.
+// Linux tells of every cache of a core its level and its size, as "1024K"; of several kinds of cores the first one's are taken.
 int64_t SecondLevel() {
-  std::ifstream file("/sys/devices/system/cpu/cpu0/cache/index2/size");
-  int64_t size = 0;
-  char unit = 0;
-  if (!(file >> size >> unit) || size <= 0 || size > (1 << 20)) return 0;
-  return unit == 'K' ? size << 10 : unit == 'M' ? size << 20 : 0;
+  constexpr int kMostCaches = 8;
+  for (int cache = 0; cache < kMostCaches; ++cache) {
+    const std::string folder = "/sys/devices/system/cpu/cpu0/cache/index" + std::to_string(cache);
+    std::ifstream level_file(folder + "/level"), size_file(folder + "/size");
+    int64_t level = 0, size = 0;
+    char unit = 0;
+    if (!(level_file >> level) || level != 2 || !(size_file >> size >> unit)) continue;
+    if (size <= 0 || size > (1 << 20)) return 0;
+    return unit == 'K' ? size << 10 : unit == 'M' ? size << 20 : 0;
+  }
+  return 0;
 }
 
 Machine FindMachine() {
