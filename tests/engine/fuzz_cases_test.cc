@@ -79,7 +79,8 @@ TEST(FuzzCases, ThatFailedOnceAgree) {
 }
 
 // Calls that agree, and that the search once took for faults: a contextual position within rounding of the table's end, where
-// its slope changes, and gradients in float16 that may be off by more than its largest number.
+// its slope changes, gradients in float16 that may be off by more than its largest number, and a random program whose score of
+// one pair lies within rounding of a kink.
 TEST(FuzzCases, StepsAndInfinitiesWithinRoundingAreNoFaults) {
   ExpectAccurate<BFloat16>(
       *reference::NamedCase(
@@ -93,6 +94,9 @@ TEST(FuzzCases, StepsAndInfinitiesWithinRoundingAreNoFaults) {
   ExpectAccurate<Float16>(
       *reference::NamedCase("fuzz 54000507846 | one key | one batch row | width 1 | width of values 1 | one head"), 54000507846,
       "float16");
+  ExpectAccurate<float>(
+      *reference::NamedCase("fuzz 146891049696 | width of values 1 | no dropout | no offset of queries | no statistics"),
+      146891049696, "float32");
 }
 
 }  // namespace

@@ -342,16 +342,30 @@ class Machine {
     return 0;
   }
 
+  // By how many roundings the slopes of an operation are wrong that stands at its kink: rounding may take its operands to the
+  // other side, where the slopes differ by `jump`. That is a curvature of the jump by the distance to the kink.
+  double KinkOf(const Line& line) const {
+    constexpr double kNear = 1e-5, kLeast = 1e-30;  // several roundings of a float; in place of no distance at all
+    const bool absolute = line.name == kAbsolute;
+    if (!absolute && line.name != kMinimum && line.name != kMaximum) return 0;
+    if (!absolute && line.operands[0] == line.operands[1]) return 0;
+    const double distance = std::abs(absolute ? x(line, 0) : x(line, 0) - x(line, 1)), jump = absolute ? 2 : 1;
+    double errors = 0;
+    for (std::size_t operand : line.operands) errors += values_[operand].error;
+    return distance < kNear * errors ? errors * jump / std::max(distance, kLeast) : 0;
+  }
+
   void PassOn(std::size_t n, const GradientSums& d, const char* (*name_of)(std::size_t)) {
     const Line& line = lines_[n];
     const Value y = values_[n];
     const GradientTerm arriving{y.gradient, y.noise};
     if (line.name == kRead || line.name == kDot) return AddToTables(line, arriving, d, name_of);
-    double errors = 0;
+    const double kink = KinkOf(line);
+    double errors = kink;
     for (std::size_t operand : line.operands) errors += values_[operand].error;
     for (std::size_t o = 0; o < line.operands.size(); ++o) {
       const double slope = SlopeOf(line, o, y.value);
-      if (slope == 0 || !std::isfinite(slope)) continue;
+      if ((slope == 0 && kink == 0) || !std::isfinite(slope)) continue;
       Value& operand = values_[line.operands[o]];
       operand.gradient += arriving.value * slope;
       // The slope is wrong by what its operands are wrong by: curvatures are about 1.
