@@ -32,9 +32,11 @@ void AskForLargePages(const at::Tensor& array) {
 #ifdef MADV_HUGEPAGE
   constexpr std::uintptr_t kPage = 4096, kLeast = std::uintptr_t{4} << 20;
   if (array.nbytes() < kLeast) return;
-  const auto first = reinterpret_cast<std::uintptr_t>(array.data_ptr()), begin = (first + kPage - 1) / kPage * kPage;
-  // A system that declines gives small pages.
-  static_cast<void>(madvise(reinterpret_cast<void*>(begin), first + array.nbytes() - begin, MADV_HUGEPAGE));
+  WithElementType(array.scalar_type(), [&]<class T>(T) {
+    const auto first = reinterpret_cast<std::uintptr_t>(AddressOf<T>(array)), begin = (first + kPage - 1) / kPage * kPage;
+    // A system that declines gives small pages.
+    static_cast<void>(madvise(reinterpret_cast<void*>(begin), first + array.nbytes() - begin, MADV_HUGEPAGE));
+  });
 #else
   static_cast<void>(array);
 #endif
