@@ -18,7 +18,9 @@ void Multiply(const simd::PairScalars& a, const simd::PairVectors& b, const simd
   PairProduct(a, b, size, c, ahead);
 }
 
-void Round(const float* tile, int64_t stride, int64_t rows, int64_t width, const simd::RoundedTile& rounded) {
+bool OperandsInPairs() { return InPairs(); }
+
+void Round(float* tile, int64_t stride, int64_t rows, int64_t width, const simd::RoundedTile& rounded) {
   RoundTile(tile, stride, rows, width, rounded);
 }
 
@@ -42,6 +44,7 @@ HWY_AFTER_NAMESPACE();
 namespace heed {
 HWY_EXPORT(Multiply);
 HWY_EXPORT(Round);
+HWY_EXPORT(OperandsInPairs);
 
 namespace {
 
@@ -88,7 +91,7 @@ float Expected(const Product& p, const std::vector<uint16_t>& a, const std::vect
       if (s < p.steps) sum = Flushed(std::fma(at(a, r, s, p.steps), at(b, s, w, p.width), Flushed(sum)));
     }
   if (p.factor == 1) return sum;
-  return p.accumulates ? std::fma(sum, p.factor, held) : sum * p.factor;
+  return Flushed(p.accumulates ? std::fma(sum, p.factor, Flushed(held)) : sum * p.factor);
 }
 
 std::vector<uint16_t> Drawn(RandomNumbers& random, int64_t count, bool all) {
@@ -97,29 +100,62 @@ std::vector<uint16_t> Drawn(RandomNumbers& random, int64_t count, bool all) {
   return bits;
 }
 
+// A and B as calls lay them on the target in use.
+class Operands {
+ public:
+  Operands(const Product& p, const std::vector<uint16_t>& a, const std::vector<uint16_t>& b)
+      : vectors_(hwy::AllocateAligned<uint32_t>(static_cast<std::size_t>(p.steps * p.width + p.width) + 1)) {
+    if (HWY_DYNAMIC_DISPATCH(OperandsInPairs)()) {
+      LayPairs(p, a, b);
+    } else {
+      LayFloats(p, a, b);
+    }
+  }
+
+  const simd::PairScalars& scalars() const { return scalars_; }
+  const uint32_t* vectors() const { return vectors_.get(); }
+
+ private:
+  // A lies as rows, or pair by pair with the rows side by side; what is not read is no number.
+  void LayPairs(const Product& p, const std::vector<uint16_t>& a, const std::vector<uint16_t>& b) {
+    const int64_t pairs = (p.steps + 1) / 2;
+    pairs_.assign(static_cast<std::size_t>(2 * pairs * p.rows), kQuietNan);
+    for (int64_t r = 0; r < p.rows; ++r)
+      for (int64_t s = 0; s < p.steps; ++s)
+        pairs_[static_cast<std::size_t>(p.along_steps ? r * 2 * pairs + s : (s / 2 * p.rows + r) * 2 + s % 2)] =
+            a[static_cast<std::size_t>(r * p.steps + s)];
+    scalars_ = p.along_steps ? simd::PairScalars{pairs_.data(), 2 * pairs, 2} : simd::PairScalars{pairs_.data(), 2, 2 * p.rows};
+    std::fill_n(vectors_.get(), pairs * p.width, 0U);
+    for (int64_t s = 0; s < p.steps; ++s)
+      for (int64_t w = 0; w < p.width; ++w)
+        vectors_[static_cast<std::size_t>(s / 2 * p.width + w)] |= uint32_t{b[static_cast<std::size_t>(s * p.width + w)]}
+                                                                   << (s % 2 * 16);
+  }
+  void LayFloats(const Product& p, const std::vector<uint16_t>& a, const std::vector<uint16_t>& b) {
+    floats_.resize(a.size());
+    for (int64_t r = 0; r < p.rows; ++r)
+      for (int64_t s = 0; s < p.steps; ++s)
+        floats_[static_cast<std::size_t>(p.along_steps ? r * p.steps + s : s * p.rows + r)] =
+            ToFloat(BFloat16{a[static_cast<std::size_t>(r * p.steps + s)]});
+    scalars_ = p.along_steps ? simd::PairScalars{floats_.data(), p.steps, 1} : simd::PairScalars{floats_.data(), 1, p.rows};
+    for (std::size_t x = 0; x < b.size(); ++x) vectors_[x] = uint32_t{b[x]} << 16;
+  }
+
+  std::vector<uint16_t> pairs_;
+  std::vector<float> floats_;
+  simd::PairScalars scalars_{};
+  hwy::AlignedFreeUniquePtr<uint32_t[]> vectors_;
+};
+
 void ExpectDefinition(const Product& p, bool all, const std::string& what) {
   RandomNumbers random(static_cast<uint64_t>(p.rows * 1000 + p.steps * 10 + p.width));
   const std::vector<uint16_t> a = Drawn(random, p.rows * p.steps, all), b = Drawn(random, p.steps * p.width, all);
-  // A lies as rows, or pair by pair with the rows side by side; what is not read is no number.
-  const int64_t pairs = (p.steps + 1) / 2;
-  std::vector<uint16_t> laid(static_cast<std::size_t>(2 * pairs * p.rows), kQuietNan);
-  for (int64_t r = 0; r < p.rows; ++r)
-    for (int64_t s = 0; s < p.steps; ++s)
-      laid[static_cast<std::size_t>(p.along_steps ? r * 2 * pairs + s : (s / 2 * p.rows + r) * 2 + s % 2)] =
-          a[static_cast<std::size_t>(r * p.steps + s)];
-  const simd::PairScalars scalars =
-      p.along_steps ? simd::PairScalars{laid.data(), 2 * pairs, 2} : simd::PairScalars{laid.data(), 2, 2 * p.rows};
-  hwy::AlignedFreeUniquePtr<uint32_t[]> vectors = hwy::AllocateAligned<uint32_t>(static_cast<std::size_t>(pairs * p.width) + 1);
-  std::fill_n(vectors.get(), pairs * p.width, 0U);
-  for (int64_t s = 0; s < p.steps; ++s)
-    for (int64_t w = 0; w < p.width; ++w)
-      vectors[static_cast<std::size_t>(s / 2 * p.width + w)] |= uint32_t{b[static_cast<std::size_t>(s * p.width + w)]}
-                                                                << (s % 2 * 16);
+  const Operands operands(p, a, b);
   hwy::AlignedFreeUniquePtr<float[]> c = hwy::AllocateAligned<float>(static_cast<std::size_t>(p.rows * p.width) + 1);
   std::vector<float> held;
   for (int64_t x = 0; x < p.rows * p.width; ++x) held.push_back(c[static_cast<std::size_t>(x)] = random.Number());
   HWY_DYNAMIC_DISPATCH(Multiply)
-  (scalars, {vectors.get(), p.width}, {p.rows, p.steps, p.width}, {c.get(), p.width, p.accumulates, p.factor});
+  (operands.scalars(), {operands.vectors(), p.width}, {p.rows, p.steps, p.width}, {c.get(), p.width, p.accumulates, p.factor});
   for (int64_t r = 0; r < p.rows; ++r)
     for (int64_t w = 0; w < p.width; ++w) {
       const auto at = static_cast<std::size_t>(r * p.width + w);
@@ -156,21 +192,27 @@ TEST_P(PairProducts, TilesAreRoundedToNearestEven) {
   RandomNumbers random(1);
   hwy::AlignedFreeUniquePtr<float[]> tile = hwy::AllocateAligned<float>(kRows * kWidth);
   for (int64_t x = 0; x < kRows * kWidth; ++x) tile[static_cast<std::size_t>(x)] = random.Number();
-  const float odd[] = {0.0F, -0.0F, 1e-40F, -1e-40F, kInfinity, -kInfinity, 3.4e38F, std::bit_cast<float>(0x7F800001U),
+  const float odd[] = {0.0F, -0.0F, 1e-40F, -1e-40F, kInfinity, -kInfinity, 3.4e38F, std::bit_cast<float>(0x7FC00001U),
                        // Ties: to even below, to even above.
                        std::bit_cast<float>(0x3F808000U), std::bit_cast<float>(0x3F818000U)};
   std::copy(std::begin(odd), std::end(odd), tile.get());
   std::vector<uint32_t> pairs((kRows + 1) / 2 * kWidth);
   std::vector<uint16_t> rows(kRows * kWidth);
+  const std::vector<float> given(tile.get(), tile.get() + kRows * kWidth);
+  const bool in_pairs = HWY_DYNAMIC_DISPATCH(OperandsInPairs)();
   HWY_DYNAMIC_DISPATCH(Round)(tile.get(), kWidth, kRows, kWidth, {pairs.data(), rows.data()});
   for (int64_t j = 0; j < kRows; ++j)
     for (int64_t w = 0; w < kWidth; ++w) {
       const auto at = static_cast<std::size_t>(j * kWidth + w);
-      const uint16_t expected = ToBFloat16(Flushed(tile[at])).bits;
-      EXPECT_EQ(rows[at], expected) << GetParam() << ": " << tile[at];
-      EXPECT_EQ(pairs[static_cast<std::size_t>(j / 2 * kWidth + w)] >> (j % 2 * 16) & 0xFFFFU, expected) << tile[at];
+      const uint16_t expected = ToBFloat16(Flushed(given[at])).bits;
+      if (!in_pairs) {
+        EXPECT_EQ(std::bit_cast<uint32_t>(tile[at]), uint32_t{expected} << 16) << GetParam() << ": " << given[at];
+        continue;
+      }
+      EXPECT_EQ(rows[at], expected) << GetParam() << ": " << given[at];
+      EXPECT_EQ(pairs[static_cast<std::size_t>(j / 2 * kWidth + w)] >> (j % 2 * 16) & 0xFFFFU, expected) << given[at];
     }
-  for (int64_t w = 0; w < kWidth; ++w) EXPECT_EQ(pairs[static_cast<std::size_t>(kRows / 2 * kWidth + w)] >> 16, 0U);
+  for (int64_t w = 0; in_pairs && w < kWidth; ++w) EXPECT_EQ(pairs[static_cast<std::size_t>(kRows / 2 * kWidth + w)] >> 16, 0U);
 }
 
 HEED_ON_TARGETS(PairProducts);

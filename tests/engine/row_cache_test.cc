@@ -44,6 +44,12 @@ struct Source {
 
 float NumberOf(int64_t key, int64_t c, int first) { return static_cast<float>(first + (key * kElements + c) % 101); }
 
+float Element(const simd::PairScalars& operand, int64_t row, int64_t step) {
+  const int64_t at = row * operand.row_stride;
+  if (!InPairs()) return static_cast<const float*>(operand.data)[at + step * operand.step_stride];
+  return ToFloat(BFloat16{static_cast<const uint16_t*>(operand.data)[at + step / 2 * operand.step_stride + step % 2]});
+}
+
 template <class V>
 std::string Fault(int64_t gap, bool held) {
   constexpr bool kNarrow = std::is_same_v<V, BFloat16>;
@@ -62,11 +68,10 @@ std::string Fault(int64_t gap, bool held) {
       for (int64_t c = 0; c < kElements; ++c)
         if (*rows.At(j, c) != NumberOf(key + j, c, first)) return "key " + std::to_string(key + j);
     for (int64_t j = 0; kNarrow && j < count; ++j) {
-      const simd::PairScalars along_elements = cache.AlongElements(tile, key), along_keys = cache.AlongKeys(tile, key);
+      const simd::PairScalars along_elements = cache.AlongElements(tile, key, count),
+                              along_keys = cache.AlongKeys(tile, key, count);
       for (int64_t c = 0; c < kElements; ++c) {
-        const float of_row = ToFloat(BFloat16{along_elements.data[j * along_elements.row_stride + c]});
-        const float of_column =
-            ToFloat(BFloat16{along_keys.data[c * along_keys.row_stride + j / 2 * along_keys.step_stride + j % 2]});
+        const float of_row = Element(along_elements, j, c), of_column = Element(along_keys, c, j);
         if (of_row != NumberOf(key + j, c, first)) return "bits of key " + std::to_string(key + j);
         if (of_column != NumberOf(key + j, c, first)) return "pairs of key " + std::to_string(key + j);
       }

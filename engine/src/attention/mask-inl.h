@@ -15,6 +15,7 @@
 #include "attention/panel-inl.h"
 #include "attention/position_hook-inl.h"
 #include "hwy/highway.h"
+#include "simd/tile-inl.h"
 #include "simd/tuning.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -84,9 +85,6 @@ void MaskRow(const attention::Lanes<T>& lanes, const TilePlace& place, int64_t w
   const uint64_t* visible = VisibleOf(lanes, place);
   for (int64_t j = 0; j < place.keys; ++j) row[j] = visible[j] >> w & 1 ? row[j] : hidden;
 }
-// The order in which a product takes its steps: one after the other, or pair by pair, the odd one first.
-enum class Steps { kSingle, kPairs };
-inline int64_t StepAt(Steps steps, int64_t x, int64_t count) { return steps == Steps::kPairs && (x | 1) < count ? x ^ 1 : x; }
 
 // Whether a product may take all pairs of a strip: a hidden one has a factor of 0, which makes 0 of numbers alone. finite():
 // whether the other factors are free of NaN and infinity. If not, hidden pairs are left out, never multiplied.

@@ -7,6 +7,7 @@
 #define HEED_ATTENTION_PAIR_GRADIENTS_INL_H_
 #endif
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 
@@ -31,22 +32,21 @@ class PairGradients : public GradientProducts<float> {
 
   void SubtractProducts(const core::Input& operand, float* sums) override {
     PackPairColumns(*panel_, scratch_.lanes, ValueRows(operand), scratch_.out_pairs);
-    const hn::RebindToUnsigned<hn::ScalableTag<float>> du;
     const DenormalsAsZero zero;
     SubtractSums(sums, [&](int64_t w, auto& sum) HWY_ATTR {
-      for (int64_t p = 0; p < attention::DivideUp(shape_.value_dim, 2); ++p)
+      for (int64_t c = 0; c < shape_.value_dim; ++c)
         for (std::size_t x = 0; x < kVectors; ++x) {
-          const int64_t at = p * panel_->width + w + static_cast<int64_t>(x) * kLanes;
-          sum[x] = AddPairs(d_, hn::Load(du, scratch_.out_pairs + at), hn::Load(du, scratch_.d_out_pairs + at), sum[x]);
+          const int64_t lane = w + static_cast<int64_t>(x) * kLanes, step = StepAt(Steps::kPairs, c, shape_.value_dim);
+          sum[x] = hn::MulAdd(Element(scratch_.out_pairs, step, lane), Element(scratch_.d_out_pairs, step, lane), sum[x]);
         }
     });
   }
 
  protected:
   void WeightGradient(const TilePlace& place) override {
-    PairProduct(values_.AlongElements(place.tile_key, place.key), {scratch_.d_out_pairs + place.lane_begin, panel_->width},
-                {place.keys, shape_.value_dim, place.lanes()}, {scratch_.d_scores + place.lane_begin, panel_->width, false},
-                scratch_.ahead);
+    PairProduct(values_.AlongElements(place.tile_key, place.key, place.keys),
+                {scratch_.d_out_pairs + place.lane_begin, panel_->width}, {place.keys, shape_.value_dim, place.lanes()},
+                {scratch_.d_scores + place.lane_begin, panel_->width, false}, scratch_.ahead);
   }
 
   void Pack() override {
@@ -58,6 +58,15 @@ class PairGradients : public GradientProducts<float> {
     const PanelSource<float> d_out = ValueRows(problem_.d_out);
     PackPairColumns(*panel_, scratch_.lanes, d_out, scratch_.d_out_pairs);
     if (scores_.rows_read()) PackColumns(*panel_, scratch_.lanes, d_out, scratch_.d_out);
+  }
+
+ private:
+  // Element c of the rows of lanes from `lane` on, of what PackPairColumns packed.
+  HWY_INLINE hn::Vec<hn::ScalableTag<float>> Element(const uint32_t* columns, int64_t c, int64_t lane) const {
+    const hn::RebindToUnsigned<hn::ScalableTag<float>> du;
+    if (!InPairs()) return hn::BitCast(d_, hn::Load(du, columns + c * panel_->width + lane));
+    const auto pairs = hn::Load(du, columns + c / 2 * panel_->width + lane);
+    return hn::BitCast(d_, c % 2 == 0 ? hn::ShiftLeft<16>(pairs) : hn::And(pairs, hn::Set(du, 0xFFFF0000U)));
   }
 };
 
@@ -73,13 +82,13 @@ class RoundedGradients final : public PairGradients {
     const TilePlace& place = strip.place;
     const int64_t width = problem_.cut.value_dim, begin = place.lane_begin;
     if (!TakesAllPairs(strip.seen, [&]() HWY_ATTR { return Finite(); })) {
-      RoundInPlace(place, scratch_.weights);
+      RoundInPlace(scratch_.weights + begin, panel_->width, place.keys, place.lanes());
       AddVisiblePairRows(place, scratch_.weights, scratch_.d_out_row_pairs, width, scratch_.d_values, 1);
       return;
     }
     RoundTile(scratch_.weights + begin, panel_->width, place.keys, place.lanes(),
               {.pairs = nullptr, .rows = scratch_.rounded + begin});
-    AddPairRows(place, scratch_.d_out_row_pairs, width, scratch_.d_values, 1);
+    AddPairRows(place, scratch_.weights, scratch_.d_out_row_pairs, width, scratch_.d_values, 1);
   }
 
   void AddToQueriesAndKeys(const StripSight& strip) override {
@@ -93,11 +102,11 @@ class RoundedGradients final : public PairGradients {
     if (queries) rounded.pairs = scratch_.d_score_pairs + begin;
     if (keys) rounded.rows = scratch_.rounded + begin;
     RoundTile(scratch_.d_scores + begin, panel_->width, place.keys, place.lanes(), rounded);
-    if (!takes_keys || !takes_rows) RoundInPlace(place, scratch_.d_scores);
+    if (!takes_keys || !takes_rows) RoundInPlace(scratch_.d_scores + begin, panel_->width, place.keys, place.lanes());
     if (queries) AddColumns(place, takes_keys);
     const int64_t width = problem_.cut.head_dim;
     const auto scale = static_cast<float>(problem_.plan.scale());
-    if (keys && takes_rows) AddPairRows(place, scratch_.query_row_pairs, width, scratch_.d_keys, scale);
+    if (keys && takes_rows) AddPairRows(place, scratch_.d_scores, scratch_.query_row_pairs, width, scratch_.d_keys, scale);
     if (keys && !takes_rows)
       AddVisiblePairRows(place, scratch_.d_scores, scratch_.query_row_pairs, width, scratch_.d_keys, scale);
   }
@@ -115,9 +124,9 @@ class RoundedGradients final : public PairGradients {
            AllFinitePairs(*panel_, scratch_.lanes, ValueRows(problem_.d_out));
   }
 
-  // dV += P^T dO, or dK += dS^T Q in scaled sums, from rows that are rounded already.
-  void AddPairRows(const TilePlace& place, const uint32_t* rows, int64_t width, float* sums, float factor) {
-    PairProduct({scratch_.rounded + place.lane_begin, panel_->width, 2}, {rows + place.lane_begin / 2 * width, width},
+  // dV += P^T dO, or dK += dS^T Q in scaled sums, from a tile that is rounded already.
+  void AddPairRows(const TilePlace& place, const float* tile, const uint32_t* rows, int64_t width, float* sums, float factor) {
+    PairProduct(AlongTileLanes(place, tile, scratch_.rounded), RowsFrom(rows, place.lane_begin, width),
                 {place.keys, place.used_end() - place.lane_begin, width},
                 {sums + (place.key - begin_) * width, width, true, factor}, scratch_.ahead);
   }
@@ -135,11 +144,16 @@ class RoundedGradients final : public PairGradients {
         for (int64_t x = 0; x < count; ++x) {
           const int64_t w = place.lane_begin + StepAt(Steps::kPairs, x, count);
           if ((visible[j] >> w & 1) == 0) continue;
-          const auto bits = static_cast<uint16_t>(rows[w / 2 * width + c] >> (w % 2 * 16));
-          sum = hn::MulAdd(hn::Set(one, tile[j * place.panel + w]), hn::Set(one, ToFloat(BFloat16{bits})), sum);
+          sum = hn::MulAdd(hn::Set(one, tile[j * place.panel + w]), hn::Set(one, RowElement(rows, w, c, width)), sum);
         }
         total = hn::GetLane(factor == 1 ? sum : hn::MulAdd(sum, hn::Set(one, factor), hn::Set(one, total)));
       }
+  }
+
+  // Element c of the row of lane w, of what PackPairRows packed.
+  static float RowElement(const uint32_t* rows, int64_t w, int64_t c, int64_t width) {
+    if (!InPairs()) return std::bit_cast<float>(rows[w * width + c]);
+    return ToFloat(BFloat16{static_cast<uint16_t>(rows[w / 2 * width + c] >> (w % 2 * 16))});
   }
 
   void AddColumns(const TilePlace& place, bool takes_all) {
@@ -150,9 +164,9 @@ class RoundedGradients final : public PairGradients {
       return;
     }
     const int64_t begin = place.lane_begin;
-    PairProduct(scores_.keys().AlongKeys(place.tile_key, place.key), {scratch_.d_score_pairs + begin, panel_->width},
-                {shape_.head_dim, place.keys, place.lanes()}, {scratch_.d_queries + begin, panel_->width, !blank_},
-                scratch_.ahead);
+    PairProduct(scores_.keys().AlongKeys(place.tile_key, place.key, place.keys),
+                AlongTileKeys(place, scratch_.d_scores, scratch_.d_score_pairs), {shape_.head_dim, place.keys, place.lanes()},
+                {scratch_.d_queries + begin, panel_->width, !blank_}, scratch_.ahead);
     blank_ = false;
   }
 };

@@ -1,4 +1,4 @@
-// The rows of a panel of bfloat16 as pairs of neighbours (simd/pair_product.h). No element is converted.
+// The rows of a panel of bfloat16 as operands of pair products (simd/pair_product.h). In pairs no element is converted.
 #if defined(HEED_ATTENTION_PAIR_ROWS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef HEED_ATTENTION_PAIR_ROWS_INL_H_
 #undef HEED_ATTENTION_PAIR_ROWS_INL_H_
@@ -35,9 +35,14 @@ inline uint32_t ElementPair(const BrainRows& rows, int64_t i, int64_t p, int64_t
   return *rows.At(i, 2 * p) | upper << 16;
 }
 
-// columns[p, w] = elements 2p and 2p + 1 of the row of lane w; rows that are left out are 0.
+// columns[p, w] = elements 2p and 2p + 1 of the row of lane w, or in floats columns[c, w] = element c; rows that are left out
+// are 0.
 template <class T>
-void PackPairColumns(const Panel& panel, const attention::Lanes<T>& lanes, const PanelSource<T>& source, uint32_t* columns) {
+void PackPairColumns(const Panel& panel, const attention::Lanes<T>& lanes, PanelSource<T> source, uint32_t* columns) {
+  if (!InPairs()) {
+    source.factor = 1;
+    return PackColumns(panel, lanes, source, reinterpret_cast<T*>(columns));
+  }
   const int64_t pairs = attention::DivideUp(source.elements, 2), whole = source.elements / 2;
   for (int64_t x = 0; x < panel.heads; ++x) {
     const BrainRows rows = BrainRowsOf(source, panel, x);
@@ -58,11 +63,15 @@ void PackPairColumns(const Panel& panel, const attention::Lanes<T>& lanes, const
   for (int64_t p = 0; p < pairs; ++p) std::fill(columns + p * panel.width + panel.used(), columns + (p + 1) * panel.width, 0U);
 }
 
-// packed[w / 2, c] = element c of the rows of lanes w and w + 1, as rows of `padded` pairs; padding and rows that are left out
-// are 0.
+// packed[w / 2, c] = element c of the rows of lanes w and w + 1, as rows of `padded` pairs, or in floats packed[w, c] = element
+// c of the row of lane w; padding and rows that are left out are 0.
 template <class T>
-void PackPairRows(const Panel& panel, const attention::Lanes<T>& lanes, const PanelSource<T>& source, int64_t padded,
+void PackPairRows(const Panel& panel, const attention::Lanes<T>& lanes, PanelSource<T> source, int64_t padded,
                   uint32_t* packed) {
+  if (!InPairs()) {
+    source.factor = 1;
+    return PackRows(panel, lanes, source, padded, panel.width, reinterpret_cast<T*>(packed));
+  }
   const uint64_t left = source.Left(lanes);
   const int64_t step = BrainRowsOf(source, panel, 0).element_stride;
   // Null where the row is left out.
@@ -83,15 +92,19 @@ void PackPairRows(const Panel& panel, const attention::Lanes<T>& lanes, const Pa
   }
 }
 
-// The numbers of a tile become what RoundTile makes of them.
-inline void RoundInPlace(const TilePlace& place, float* tile) {
-  const hn::ScalableTag<float> d;
-  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-  for (int64_t j = 0; j < place.keys; ++j)
-    for (int64_t w = place.lane_begin; w < place.lane_end; w += lanes) {
-      float* at = tile + j * place.panel + w;
-      hn::Store(hn::BitCast(d, hn::ShiftLeft<16>(RoundedBits(d, hn::Load(d, at)))), d, at);
-    }
+// The rows of PackPairRows from a lane on, which is even.
+inline simd::PairVectors RowsFrom(const uint32_t* packed, int64_t lane, int64_t padded) {
+  return {packed + (InPairs() ? lane / 2 : lane) * padded, padded};
+}
+
+// What RoundTile made of the tile of a place, with steps along its keys, and along its lanes.
+inline simd::PairVectors AlongTileKeys(const TilePlace& place, const float* tile, const uint32_t* pairs) {
+  if (InPairs()) return {pairs + place.lane_begin, place.panel};
+  return {tile + place.lane_begin, place.panel};
+}
+inline simd::PairScalars AlongTileLanes(const TilePlace& place, const float* tile, const uint16_t* rows) {
+  if (InPairs()) return {rows + place.lane_begin, place.panel, 2};
+  return {tile + place.lane_begin, place.panel, 1};
 }
 
 // Whether the rows of a panel are free of NaN and infinity, but for those that are left out.

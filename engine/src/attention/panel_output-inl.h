@@ -270,13 +270,13 @@ class RoundedOutput final : public LaneOutput<float> {
         TakesAllPairs(strip.seen, [&]() HWY_ATTR { return values_.AllFinite(place.tile_key, place.key, place.keys); });
     if (!takes_all || lanes < panel_->width) ClearBlank();
     if (!takes_all) {
-      RoundInPlace(place, weights);
+      RoundInPlace(weights + begin, panel_->width, place.keys, lanes);
       VisibleProduct(d_, scratch_.lanes, place, values_.At(place.tile_key, place.key, place.keys), shape_.value_dim, weights,
                      scratch_.output, Steps::kPairs);
       return;
     }
     RoundTile(weights + begin, panel_->width, place.keys, lanes, {.pairs = scratch_.weight_pairs + begin, .rows = nullptr});
-    PairProduct(values_.AlongKeys(place.tile_key, place.key), {scratch_.weight_pairs + begin, panel_->width},
+    PairProduct(values_.AlongKeys(place.tile_key, place.key, place.keys), AlongTileKeys(place, weights, scratch_.weight_pairs),
                 {shape_.value_dim, place.keys, lanes}, {scratch_.output + begin, panel_->width, !blank_}, scratch_.ahead);
     blank_ = false;
   }

@@ -238,7 +238,7 @@ struct ScoreScratch {
   T* few_scores;                    // [queries, kFewTileKeys] likewise, then weights
   HeldRows<T> keys;                 // where the caller's rows have gaps between elements or another type
   T* tanh;                          // [tile, panel] of soft-capped scores
-  uint32_t* query_pairs = nullptr;  // [D / 2 rounded up, panel], as they are; for elements of 16 bits, as all pairs
+  uint32_t* query_pairs = nullptr;  // [D, panel] or half as many rows, as they are; see attention/pair_rows-inl.h
   simd::Ahead ahead;
 
   void Lay(core::Arena& arena, const ScratchFacts& facts, int64_t walked, bool held) {
@@ -250,7 +250,7 @@ struct ScoreScratch {
     few_scores = arena.Take<T>(facts.QueriesInRows() * simd::kFewTileKeys);
     keys.Lay(arena, walked, held, facts.narrow, cut.head_dim, cut.tile);
     tanh = arena.Take<T>(facts.attention.softcap ? cut.tile * cut.panel : 0);
-    if (facts.narrow) query_pairs = arena.Take<uint32_t>(DivideUp(facts.shape.head_dim, 2), cut.panel);
+    if (facts.narrow) query_pairs = arena.Take<uint32_t>(facts.shape.head_dim, cut.panel);
   }
 };
 
@@ -389,8 +389,9 @@ struct BackwardScratch : ScoreScratch<T> {
   // Few queries: gradients of scores and what dropout makes of 1 [queries, kFewTileKeys]; dQ, and the same before the tile at
   // hand [queries, D padded].
   T *few_d_scores, *few_shares, *few_d_queries, *few_before;
-  uint32_t *d_out_pairs = nullptr, *out_pairs = nullptr;            // [Dv / 2 rounded up, panel]
-  uint32_t *query_row_pairs = nullptr, *d_out_row_pairs = nullptr;  // [panel / 2, D padded], [panel / 2, Dv padded]
+  // See attention/pair_rows-inl.h; in pairs half as many rows.
+  uint32_t *d_out_pairs = nullptr, *out_pairs = nullptr;            // [Dv, panel]
+  uint32_t *query_row_pairs = nullptr, *d_out_row_pairs = nullptr;  // [panel, D padded], [panel, Dv padded]
   uint32_t* d_score_pairs = nullptr;                                // [tile / 2, panel]
   uint16_t* rounded = nullptr;                                      // [tile, panel] weights, then gradients of scores
   StatisticScratch<T> statistics{};
@@ -431,10 +432,10 @@ struct BackwardScratch : ScoreScratch<T> {
  private:
   void LayPairs(core::Arena& arena, const ScratchFacts& facts) {
     const Cut& cut = facts.cut;
-    d_out_pairs = arena.Take<uint32_t>(DivideUp(facts.shape.value_dim, 2), cut.panel);
-    out_pairs = arena.Take<uint32_t>(DivideUp(facts.shape.value_dim, 2), cut.panel);
-    query_row_pairs = arena.Take<uint32_t>(cut.panel / 2, cut.head_dim);
-    d_out_row_pairs = arena.Take<uint32_t>(cut.panel / 2, cut.value_dim);
+    d_out_pairs = arena.Take<uint32_t>(facts.shape.value_dim, cut.panel);
+    out_pairs = arena.Take<uint32_t>(facts.shape.value_dim, cut.panel);
+    query_row_pairs = arena.Take<uint32_t>(cut.panel, cut.head_dim);
+    d_out_row_pairs = arena.Take<uint32_t>(cut.panel, cut.value_dim);
     d_score_pairs = arena.Take<uint32_t>(cut.tile / 2, cut.panel);
     rounded = arena.Take<uint16_t>(cut.tile, cut.panel);
   }

@@ -15,7 +15,7 @@
 #include "attention/rows-inl.h"
 #include "hwy/highway.h"
 #include "simd/ahead.h"
-#include "simd/pair_product.h"
+#include "simd/pair_product-inl.h"
 #include "simd/tuning.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -94,12 +94,20 @@ class RowCache {
   }
 
   // Of bfloat16. Row j is key + j, with steps along its elements.
-  simd::PairScalars AlongElements(int64_t tile_key, int64_t key) {
+  simd::PairScalars AlongElements(int64_t tile_key, int64_t key, int64_t count) {
+    if (!InPairs()) {
+      const HeadRows<const T> rows = At(tile_key, key, count);
+      return {rows.data, rows.row_stride, 1};
+    }
     const BrainRows rows = Bits(tile_key);
     return {rows.At(key - tile_key, 0), rows.row_stride, 2};
   }
   // Row c is element c, with steps along the keys from `key` on, which lies an even number of keys behind the tile's first.
-  simd::PairScalars AlongKeys(int64_t tile_key, int64_t key) {
+  simd::PairScalars AlongKeys(int64_t tile_key, int64_t key, int64_t count) {
+    if (!InPairs()) {
+      const HeadRows<const T> rows = At(tile_key, key, count);
+      return {rows.data, 1, rows.row_stride};
+    }
     const uint32_t* tile = TileOf(held_.pairs, pair_tile_, tile_key, [&](uint32_t* copy) {
       const BrainRows rows = Bits(tile_key);
       for (int64_t j = 0; j < CountOf(tile_key); j += 2)

@@ -112,7 +112,6 @@ class PairScores final : public ScoreProducts<float> {
   }
 
   void Multiply(const TilePlace& place, int64_t lanes, const Target<float>& target, Asks /*asks*/) override {
-    const simd::PairScalars keys = keys_.AlongElements(place.tile_key, place.key);
     const simd::PairVectors queries{scratch_.query_pairs + place.lane_begin, place.panel};
     const int64_t width = attention::RoundUp(lanes, attention::kLaneQuantum);
     // Where a key is met by few queries its product waits for memory: keys of the next tile are asked for meanwhile.
@@ -121,9 +120,9 @@ class PairScores final : public ScoreProducts<float> {
     for (int64_t j = 0; j < place.keys; j += step) {
       const int64_t count = std::min(step, place.keys - j);
       if (waits) keys_.AskBehind(place.key + j, count);
-      PairProduct(
-          {keys.data + j * keys.row_stride, keys.row_stride, keys.step_stride}, queries, {count, shape_.head_dim, width},
-          {target.data + j * target.stride + place.lane_begin, target.stride, target.accumulates, factor_}, scratch_.ahead);
+      PairProduct(keys_.AlongElements(place.tile_key, place.key + j, count), queries, {count, shape_.head_dim, width},
+                  {target.data + j * target.stride + place.lane_begin, target.stride, target.accumulates, factor_},
+                  scratch_.ahead);
     }
   }
 

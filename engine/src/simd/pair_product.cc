@@ -64,8 +64,8 @@ HWY_INLINE void RegisterTile(PairScalars a, PairVectors b, int64_t steps, const 
   // Rows in fours: three strides then address all of them, and no address is computed within the loop.
   const uint16_t* fours[(R + 3) / 4];
 #pragma GCC unroll 4
-  for (int i = 0; i < (R + 3) / 4; ++i) fours[i] = a.data + 4 * i * a.row_stride;
-  const uint32_t* vectors = b.data;
+  for (int i = 0; i < (R + 3) / 4; ++i) fours[i] = static_cast<const uint16_t*>(a.data) + 4 * i * a.row_stride;
+  const auto* vectors = static_cast<const uint32_t*>(b.data);
   for (int64_t step = 0; step + 2 <= steps; step += 2) {
     __m512bh row[V];
 #pragma GCC unroll 4
@@ -109,7 +109,7 @@ template <int V>
 HWY_NOINLINE void ColumnGroup(PairScalars a, PairVectors b, int64_t rows, int64_t steps, PairTarget c, Ahead& ahead) {
   const auto advance = [&](int64_t by) {
     ahead.between();
-    a.data += by * a.row_stride;
+    a.data = static_cast<const uint16_t*>(a.data) + by * a.row_stride;
     c.data += by * c.stride;
     rows -= by;
   };
@@ -138,7 +138,7 @@ HWY_NOINLINE void ColumnGroup(PairScalars a, PairVectors b, int64_t rows, int64_
 
 void MultiplyPairs(PairScalars a, PairVectors b, PairSize size, PairTarget c, Ahead& ahead) {
   const auto advance = [&](int64_t vectors) {
-    b.data += vectors * kLanes;
+    b.data = static_cast<const uint32_t*>(b.data) + vectors * kLanes;
     c.data += vectors * kLanes;
     size.width -= vectors * kLanes;
   };

@@ -3,7 +3,7 @@
 //
 // A pair is added as VDPBF16PS defines it: the product of the odd step first, then that of the even step, each a fused
 // multiply-add that rounds to nearest and takes what is smaller than the smallest normal number for 0. Products of two bfloat16
-// numbers are exact in float.
+// numbers are exact in float. A factor is taken in the same way.
 #ifndef HEED_SIMD_PAIR_PRODUCT_H_
 #define HEED_SIMD_PAIR_PRODUCT_H_
 
@@ -13,16 +13,20 @@
 
 namespace heed::simd {
 
-// A as scalars: steps 2s and 2s + 1 of a row are the neighbours at data[row * row_stride + s * step_stride].
+// Operands lie in pairs where calls use the processor's instruction, and elsewhere as floats, step by step: widened once, they
+// are multiplied as all others are, in the order of pairs.
+
+// A as scalars. In pairs: steps 2s and 2s + 1 of a row are the neighbours at data[row * row_stride + s * step_stride], 16 bits
+// each. In floats: step s is at data[row * row_stride + s * step_stride].
 struct PairScalars {
-  const uint16_t* data;
+  const void* data;
   int64_t row_stride, step_stride;
 };
 
-// B as rows of vectors, `stride` pairs apart: row s has steps 2s, in the lower half of a pair, and 2s + 1 of all columns.
-// Behind an odd number of steps the upper half is 0.
+// B as rows of vectors, `stride` columns apart, of 4 bytes each. In pairs: row s has steps 2s, in the lower half of a pair, and
+// 2s + 1 of all columns; behind an odd number of steps the upper half is 0. In floats: row s has step s.
 struct PairVectors {
-  const uint32_t* data;
+  const void* data;
   int64_t stride;
 };
 
