@@ -15,6 +15,7 @@ namespace heed::HWY_NAMESPACE {
 void Multiply(const simd::PairScalars& a, const simd::PairVectors& b, const simd::PairSize& size, const simd::PairTarget& c) {
   simd::Ahead ahead;
   ahead.Clear();
+  const DenormalsAsZero zero;
   PairProduct(a, b, size, c, ahead);
 }
 

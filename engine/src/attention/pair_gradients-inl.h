@@ -32,12 +32,18 @@ class PairGradients : public GradientProducts<float> {
 
   void SubtractProducts(const core::Input& operand, float* sums) override {
     PackPairColumns(*panel_, scratch_.lanes, ValueRows(operand), scratch_.out_pairs);
+    const hn::RebindToUnsigned<hn::ScalableTag<float>> du;
     const DenormalsAsZero zero;
+    const bool in_pairs = InPairs();
+    const int64_t steps = shape_.value_dim;
     SubtractSums(sums, [&](int64_t w, auto& sum) HWY_ATTR {
-      for (int64_t c = 0; c < shape_.value_dim; ++c)
+      for (int64_t s = 0; s < (in_pairs ? attention::DivideUp(steps, 2) : steps); ++s)
         for (std::size_t x = 0; x < kVectors; ++x) {
-          const int64_t lane = w + static_cast<int64_t>(x) * kLanes, step = StepAt(Steps::kPairs, c, shape_.value_dim);
-          sum[x] = hn::MulAdd(Element(scratch_.out_pairs, step, lane), Element(scratch_.d_out_pairs, step, lane), sum[x]);
+          const int64_t row = in_pairs ? s : StepAt(Steps::kPairs, s, steps);
+          const int64_t at = row * panel_->width + w + static_cast<int64_t>(x) * kLanes;
+          const auto out = hn::Load(du, scratch_.out_pairs + at), d_out = hn::Load(du, scratch_.d_out_pairs + at);
+          sum[x] =
+              in_pairs ? AddPairs(d_, out, d_out, sum[x]) : hn::MulAdd(hn::BitCast(d_, out), hn::BitCast(d_, d_out), sum[x]);
         }
     });
   }
@@ -58,15 +64,6 @@ class PairGradients : public GradientProducts<float> {
     const PanelSource<float> d_out = ValueRows(problem_.d_out);
     PackPairColumns(*panel_, scratch_.lanes, d_out, scratch_.d_out_pairs);
     if (scores_.rows_read()) PackColumns(*panel_, scratch_.lanes, d_out, scratch_.d_out);
-  }
-
- private:
-  // Element c of the rows of lanes from `lane` on, of what PackPairColumns packed.
-  HWY_INLINE hn::Vec<hn::ScalableTag<float>> Element(const uint32_t* columns, int64_t c, int64_t lane) const {
-    const hn::RebindToUnsigned<hn::ScalableTag<float>> du;
-    if (!InPairs()) return hn::BitCast(d_, hn::Load(du, columns + c * panel_->width + lane));
-    const auto pairs = hn::Load(du, columns + c / 2 * panel_->width + lane);
-    return hn::BitCast(d_, c % 2 == 0 ? hn::ShiftLeft<16>(pairs) : hn::And(pairs, hn::Set(du, 0xFFFF0000U)));
   }
 };
 
@@ -126,6 +123,7 @@ class RoundedGradients final : public PairGradients {
 
   // dV += P^T dO, or dK += dS^T Q in scaled sums, from a tile that is rounded already.
   void AddPairRows(const TilePlace& place, const float* tile, const uint32_t* rows, int64_t width, float* sums, float factor) {
+    const DenormalsAsZero zero;
     PairProduct(AlongTileLanes(place, tile, scratch_.rounded), RowsFrom(rows, place.lane_begin, width),
                 {place.keys, place.used_end() - place.lane_begin, width},
                 {sums + (place.key - begin_) * width, width, true, factor}, scratch_.ahead);

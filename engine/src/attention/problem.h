@@ -291,7 +291,8 @@ struct ForwardScratch : ScoreScratch<T> {
   ForwardScratch(core::Arena& arena, const ScratchFacts& facts) {
     const Cut& cut = facts.cut;
     const int64_t walked = std::min(cut.split, facts.shape.kv_len);
-    const bool held = facts.narrow && walked <= simd::kHeldKeys;
+    // Copies that one panel alone meets are made where the last tile's were, which are in the first-level cache.
+    const bool held = facts.narrow && walked <= simd::kHeldKeys && PanelsOfKeyHead(cut, HeadsOfKeyHead(facts.shape)) > 1;
     ScoreScratch<T>::Lay(arena, facts, walked, held);
     scores = arena.Take<T>(cut.tile * cut.panel);
     values.Lay(arena, walked, held, facts.narrow, cut.value_dim, cut.tile);

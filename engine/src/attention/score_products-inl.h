@@ -112,15 +112,17 @@ class PairScores final : public ScoreProducts<float> {
   }
 
   void Multiply(const TilePlace& place, int64_t lanes, const Target<float>& target, Asks /*asks*/) override {
+    const simd::PairScalars keys = keys_.AlongElements(place.tile_key, place.key, place.keys);
     const simd::PairVectors queries{scratch_.query_pairs + place.lane_begin, place.panel};
     const int64_t width = attention::RoundUp(lanes, attention::kLaneQuantum);
     // Where a key is met by few queries its product waits for memory: keys of the next tile are asked for meanwhile.
     const bool waits = place.used <= kWaitingQueries;
     const int64_t step = waits ? kKeysAtOnce : place.keys;
+    const DenormalsAsZero zero;  // once for all of them
     for (int64_t j = 0; j < place.keys; j += step) {
       const int64_t count = std::min(step, place.keys - j);
       if (waits) keys_.AskBehind(place.key + j, count);
-      PairProduct(keys_.AlongElements(place.tile_key, place.key + j, count), queries, {count, shape_.head_dim, width},
+      PairProduct(RowsBehind(keys, j), queries, {count, shape_.head_dim, width},
                   {target.data + j * target.stride + place.lane_begin, target.stride, target.accumulates, factor_},
                   scratch_.ahead);
     }

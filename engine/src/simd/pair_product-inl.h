@@ -7,6 +7,7 @@
 #define HEED_SIMD_PAIR_PRODUCT_INL_H_
 #endif
 
+#include <cstddef>
 #include <cstdint>
 
 #include "heed/element.h"
@@ -24,11 +25,16 @@ namespace heed::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
 // While it lives, numbers below the smallest normal one are 0, as the instruction has it whatever the program's own setting.
+// One within another costs next to nothing: only a change of the setting takes time.
 class [[maybe_unused]] DenormalsAsZero {
  public:
 #if HWY_ARCH_X86
-  DenormalsAsZero() : saved_(_mm_getcsr()) { _mm_setcsr(saved_ | kDenormalsAreZero | kFlushToZero); }
-  ~DenormalsAsZero() { _mm_setcsr(saved_); }
+  DenormalsAsZero() : saved_(_mm_getcsr()) {
+    if (changes()) _mm_setcsr(saved_ | kBoth);
+  }
+  ~DenormalsAsZero() {
+    if (changes()) _mm_setcsr(saved_);
+  }
 #elif HWY_ARCH_ARM_A64
   DenormalsAsZero() : saved_(Control()) { SetControl(saved_ | kFlushToZero); }
   ~DenormalsAsZero() { SetControl(saved_); }
@@ -40,7 +46,8 @@ class [[maybe_unused]] DenormalsAsZero {
 
  private:
 #if HWY_ARCH_X86
-  static constexpr unsigned kDenormalsAreZero = 0x0040, kFlushToZero = 0x8000;
+  static constexpr unsigned kDenormalsAreZero = 0x0040, kFlushToZero = 0x8000, kBoth = kDenormalsAreZero | kFlushToZero;
+  bool changes() const { return (saved_ & kBoth) != kBoth; }
   unsigned saved_;
 #elif HWY_ARCH_ARM_A64
   // Of FPCR: operands and results alike.
@@ -55,18 +62,33 @@ class [[maybe_unused]] DenormalsAsZero {
 #endif
 };
 
+// sum + a . b, pair by pair.
+template <class D, class Pairs = hn::Vec<hn::RebindToUnsigned<D>>>
+HWY_INLINE hn::Vec<D> AddPairs(D d, Pairs a, Pairs b, hn::Vec<D> sum) {
+  const auto upper = hn::Set(hn::RebindToUnsigned<D>(), 0xFFFF0000U);
+  sum = hn::MulAdd(hn::BitCast(d, hn::And(a, upper)), hn::BitCast(d, hn::And(b, upper)), sum);
+  return hn::MulAdd(hn::BitCast(d, hn::ShiftLeft<16>(a)), hn::BitCast(d, hn::ShiftLeft<16>(b)), sum);
+}
+
 // Whether operands lie in pairs, see simd/pair_product.h.
 HWY_INLINE bool InPairs() { return HEED_SIMD_AVX512 && simd::UsesPairProducts(); }
 
-// C = start + factor * A * B. width: a multiple of the widest vector's lanes.
+// A without its first rows.
+inline simd::PairScalars RowsBehind(const simd::PairScalars& a, int64_t rows) {
+  const int64_t by = rows * a.row_stride * static_cast<int64_t>(InPairs() ? sizeof(uint16_t) : sizeof(float));
+  return {static_cast<const std::byte*>(a.data) + by, a.row_stride, a.step_stride};
+}
+
+// C = start + factor * A * B. width: a multiple of the widest vector's lanes. Who gives a factor holds a DenormalsAsZero: the
+// instruction has it so by itself, and the setting takes longer than a small product.
 inline void PairProduct(simd::PairScalars a, simd::PairVectors b, simd::PairSize size, simd::PairTarget c, simd::Ahead& ahead) {
-  const DenormalsAsZero zero;
 #if HEED_SIMD_AVX512
   if (InPairs()) {
     simd::MultiplyPairs(a, b, size, c, ahead);
     return;
   }
 #endif
+  const DenormalsAsZero zero;
   Product<Steps::kPairs>(hn::ScalableTag<float>(),
                          Scalars<float>{static_cast<const float*>(a.data), a.row_stride, a.step_stride},
                          {static_cast<const float*>(b.data), b.stride}, {size.rows, size.steps, size.width},

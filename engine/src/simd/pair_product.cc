@@ -7,12 +7,8 @@
 #include "hwy/base.h"
 
 namespace heed::simd {
-namespace {
-std::atomic<bool>& Used() {
-  static std::atomic<bool> used = MachineInUse().pair_instruction;
-  return used;
-}
-}  // namespace
+
+constinit std::atomic<bool> decided_on_pairs = false, pairs_in_use = false;
 
 bool HasPairProducts() {
 #if HWY_ARCH_X86_64
@@ -23,8 +19,15 @@ bool HasPairProducts() {
 #endif
 }
 
-bool UsesPairProducts() { return HasPairProducts() && Used().load(std::memory_order_relaxed); }
-void UsePairProducts(bool use) { Used().store(use, std::memory_order_relaxed); }
+bool DecideOnPairs() {
+  UsePairProducts(MachineInUse().pair_instruction);
+  return pairs_in_use.load(std::memory_order_relaxed);
+}
+
+void UsePairProducts(bool use) {
+  pairs_in_use.store(use && HasPairProducts(), std::memory_order_relaxed);
+  decided_on_pairs.store(true, std::memory_order_release);
+}
 
 }  // namespace heed::simd
 

@@ -7,6 +7,7 @@
 #ifndef HEED_SIMD_PAIR_PRODUCT_H_
 #define HEED_SIMD_PAIR_PRODUCT_H_
 
+#include <atomic>
 #include <cstdint>
 
 #include "simd/ahead.h"
@@ -46,7 +47,11 @@ struct PairSize {
 // Whether this processor multiplies pairs.
 bool HasPairProducts();
 // Whether calls let it: as MachineInUse() says, unless told otherwise. For tests; not while other threads compute.
-bool UsesPairProducts();
+extern std::atomic<bool> decided_on_pairs, pairs_in_use;
+bool DecideOnPairs();
+inline bool UsesPairProducts() {
+  return decided_on_pairs.load(std::memory_order_acquire) ? pairs_in_use.load(std::memory_order_relaxed) : DecideOnPairs();
+}
 void UsePairProducts(bool use);
 
 // What follows is only for processors that have it; kernels call simd/pair_product-inl.h.

@@ -56,9 +56,9 @@ constexpr int64_t kBiasCopies = 4;
 // and no more tasks than parts run at the same time.
 constexpr int64_t kTableParts = 32;
 
-// Keys and values of 16 bits, or with gaps, are copied once for all panels of a head, up to so many: with a width of 64 as floats
-// they take 1 MiB, as keys and values of float32 do. Longer rows are copied for every panel again, which costs 4 % where they are
-// widened (2048 keys of bfloat16 on a Zen 4, forward).
+// Keys and values of 16 bits, or with gaps, are copied once for all panels of a head, up to so many: with a width of 64 as
+// floats they take 1 MiB, as keys and values of float32 do. Longer rows are copied for every panel again, which costs 4 % where
+// they are widened (2048 keys of bfloat16 on a Zen 4, forward).
 constexpr int64_t kHeldKeys = 2048;
 
 // Keys per tile, see ChooseTiles.
