@@ -26,6 +26,25 @@ Worth WorthOf(const StudiedTask& task) {
   return {ahead, judged.back(), judged[ahead ? 0 : 1].loss};
 }
 
+// What a single block says, which no spread of blocks can: who was better in it, where that is the same in every run.
+std::string OnOneBlock(const StudiedTask& task) {
+  const Baseline& baseline = task.BestBaseline();
+  if (baseline.blocks.size() != 1) return {};
+  const Contender& model = TakenOf(task.contest).model;
+  const std::vector<std::vector<double>> runs = task.contest.at_time.BlockLosses(model);
+  const auto loss = [](const std::vector<double>& run) { return run.front(); };
+  const double other = baseline.blocks.front();
+  const auto [least, largest] = std::ranges::minmax(runs, {}, loss);
+  const bool ahead = largest.front() < other;
+  if (!ahead && least.front() <= other) return {};
+  // By how much at least.
+  constexpr double kWorthSaying = 1.5;
+  const double times = ahead ? other / largest.front() : least.front() / other;
+  const bool several = std::isfinite(times) && times >= kWorthSaying;
+  return " " + TellStudy()("worth block", "better"_a = ahead ? model.Phrase() : baseline.Phrase(),
+                           "times"_a = several ? TellStudy()("worth block times", "times"_a = times) : "");
+}
+
 // How many runs would tell the two apart, by the spread of these; empty where that is not known.
 std::string WhatWouldDecide(const StudyResult& result, const Judged& behind) {
   constexpr double kMostTimes = 100;
@@ -80,7 +99,7 @@ std::string WorthFinding(const StudyResult& result, const StudiedTask& task) {
                   "loss"_a = measure.Phrase({worth.loss, worth.loss, worth.loss}), "gap"_a = measure.Text(worth.behind.gap),
                   "baseline"_a = baseline.Phrase(), "other"_a = measure.Phrase({baseline.loss, baseline.loss, baseline.loss}),
                   "low"_a = measure.Text(worth.behind.by_both.low), "high"_a = measure.Text(worth.behind.by_both.high));
-  if (!apart) text += WhatWouldDecide(result, worth.behind);
+  if (!apart) text += OnOneBlock(task) + WhatWouldDecide(result, worth.behind);
   if ((!apart || !worth.ahead) && !baseline.looks) text += " " + TellStudy()("worth caution");
   const Baseline& luckiest = *std::ranges::min_element(task.baselines, {}, &Baseline::loss);
   if (luckiest.loss < std::min(worth.loss, baseline.loss))

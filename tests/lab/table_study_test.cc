@@ -222,9 +222,9 @@ TEST(TableStudyTest, FinishedRunsAreKeptForTheSameData) {
   EXPECT_NE(std::filesystem::last_write_time(file), written) << "other data are another run";
 }
 
-// Two models with three seeds each, or with so many runs that repeat these, on six blocks that hardly differ, beside these
+// Two models with three seeds each, or with so many runs that repeat these, on blocks that hardly differ, beside these
 // baselines.
-StudyResult ResultOf(const std::vector<Baseline>& baselines, double best = 1.0, std::size_t runs = 3) {
+StudyResult ResultOf(const std::vector<Baseline>& baselines, double best = 1.0, std::size_t runs = 3, std::size_t count = 6) {
   const Models models = {{{"gru", "none"}, 8, 100}, {{"lstm", "none"}, 8, 100}};
   ContestResult contest{
       {3e-3},
@@ -233,12 +233,12 @@ StudyResult ResultOf(const std::vector<Baseline>& baselines, double best = 1.0, 
       {},
       0.01,
       0,
-      std::vector<double>(6, 1.0)};
+      std::vector<double>(count, 1.0)};
   for (std::size_t m = 0; m < models.size(); ++m) {
     contest.entries.push_back({.model = models[m], .steps = 10, .rate = 3e-3, .tried = {}, .curve = {}});
     for (std::size_t s = 0; s < runs; ++s) {
       std::vector<double> blocks;
-      for (std::size_t b = 0; b < 6; ++b)
+      for (std::size_t b = 0; b < count; ++b)
         blocks.push_back(best + static_cast<double>(m) + 0.001 * static_cast<double>((s % 3 * 7 + b * 3) % 5));
       contest.at_time.Put(m, s, {.values = {MeanOf(blocks), 0}, .blocks = blocks});
     }
@@ -252,6 +252,20 @@ StudyResult ResultOf(const std::vector<Baseline>& baselines, double best = 1.0, 
 
 Baseline Simple(const std::string& name, double loss, bool looks) {
   return {.name = name, .blocks = std::vector<double>(6, loss), .loss = loss, .validation = loss, .looks = looks};
+}
+
+TEST(TableStudyTest, SaysWhatASingleBlockShows) {
+  const auto worth = [](double loss) {
+    Baseline baseline = Simple("ridge regression", loss, true);
+    baseline.blocks.resize(1);
+    const StudyResult result = ResultOf({baseline}, 1.0, 3, 1);
+    return WorthFinding(result, result.tasks.front());
+  };
+  EXPECT_TRUE(worth(0.1).starts_with("Whether a model is worth training is open")) << worth(0.1);
+  EXPECT_TRUE(Holds(worth(0.1), "In it ridge regression was better in every run, with a loss 10 times smaller: go with it"))
+      << worth(0.1);
+  EXPECT_TRUE(Holds(worth(1.2), "In it the GRU was better in every run: go with it")) << worth(1.2);
+  EXPECT_FALSE(Holds(worth(1.001), "In it")) << "some runs are better: " << worth(1.001);
 }
 
 TEST(TableStudyTest, SaysWhetherAModelIsWorthIt) {
