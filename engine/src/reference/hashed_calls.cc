@@ -109,7 +109,7 @@ class Arrays {
   std::vector<std::vector<T>> memory_;
 };
 
-// --- forward mode ---
+// --- forward mode, and the tangent of the backward pass behind it ---
 
 template <class T>
 uint64_t HashTangent(uint64_t seed, Executor& executor) {
@@ -133,6 +133,10 @@ uint64_t HashTangent(uint64_t seed, Executor& executor) {
                    t_lse = arrays.template Make<3>({batch, heads, queries});
   Workspace workspace;
   Tangent<T>(attention, q, k, v, tangents, out, t_out, lse, t_lse, workspace, executor);
+  const BackwardInputs<T> inputs{.q = q, .k = k, .v = v, .out = out, .lse = lse, .d_out = make(heads, queries, values)};
+  const RowTangents<T> of_rows{.out = t_out, .lse = t_lse, .d_out = make(heads, queries, values)};
+  BackwardTangent<T>(attention, inputs, tangents, of_rows, make(heads, queries, dim), make(kv_heads, keys, dim),
+                     make(kv_heads, keys, values), {}, workspace, executor);
   return arrays.Hash();
 }
 
