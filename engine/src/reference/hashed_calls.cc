@@ -135,8 +135,9 @@ uint64_t HashTangent(uint64_t seed, Executor& executor) {
   Tangent<T>(attention, q, k, v, tangents, out, t_out, lse, t_lse, workspace, executor);
   const BackwardInputs<T> inputs{.q = q, .k = k, .v = v, .out = out, .lse = lse, .d_out = make(heads, queries, values)};
   const RowTangents<T> of_rows{.out = t_out, .lse = t_lse, .d_out = make(heads, queries, values)};
-  BackwardTangent<T>(attention, inputs, tangents, of_rows, make(heads, queries, dim), make(kv_heads, keys, dim),
-                     make(kv_heads, keys, values), {}, workspace, executor);
+  // One after the other: compilers differ in the order in which they take arguments.
+  const View<T, 4> t_d_q = make(heads, queries, dim), t_d_k = make(kv_heads, keys, dim), t_d_v = make(kv_heads, keys, values);
+  BackwardTangent<T>(attention, inputs, tangents, of_rows, t_d_q, t_d_k, t_d_v, {}, workspace, executor);
   return arrays.Hash();
 }
 
