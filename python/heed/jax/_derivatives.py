@@ -1,4 +1,4 @@
-"""The derivatives of attention F(x) = (output, lse): three kernels as linear operations of JAX, of which each is the transpose or
+"""The derivatives of attention F(x) = (output, lse): three kernels as operations of JAX, of which each is the transpose or
 the derivative of another.
 
     tangents     J u, with J the derivative of F and u the tangents of x
@@ -20,8 +20,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from ._library import foreign
-from ._linear import Rules, linear
 from ._manual_axes import alike, result
+from ._rules import Rules, ruled
 
 Arrays = dict[str, jax.Array]
 
@@ -116,13 +116,14 @@ def tangents(settings: str, done: Done, moving: Arrays, of: tuple[str, ...] = _R
     def transpose(done: Done, d: Arrays) -> Any:
         return gradients(settings, done, _there(d), tuple(moving))
 
-    def derivative(done: Done, moving: Arrays, pushed: Arrays, t_done: Done, t_moving: Arrays) -> Any:
+    def derivative(done: Done, moving: Arrays, t_done: Done, t_moving: Arrays) -> Any:
+        pushed = tangents(settings, done, moving, of)
         straight, bent = _there(t_moving), _there(t_done.operands)
         parts = [tangents(settings, done, straight, of)] if straight else []
         parts += [_bent(settings, done, moving, pushed, bent)] if bent else []
-        return jax.tree.map(lambda *terms: sum(terms[1:], terms[0]), *parts) if parts else dict.fromkeys(of)
+        return pushed, jax.tree.map(lambda *terms: sum(terms[1:], terms[0]), *parts) if parts else dict.fromkeys(of)
 
-    return linear(functools.partial(_tangent_kernel, settings, of), Rules(transpose, _THIRD, derivative), done, moving)
+    return ruled(functools.partial(_tangent_kernel, settings, of), Rules(_THIRD, transpose, derivative), done, moving)
 
 
 def gradients(settings: str, done: Done, d: Arrays, wanted: tuple[str, ...]) -> dict[str, Any]:
@@ -134,16 +135,17 @@ def gradients(settings: str, done: Done, d: Arrays, wanted: tuple[str, ...]) -> 
         pushed = tangents(settings, done, _there(e), (*_ROWS, *(name for name in STATISTICS if name in d)))
         return {name: pushed[name] for name in d}
 
-    def derivative(done: Done, d: Arrays, _: Arrays, t_done: Done, t_d: Arrays) -> Any:
+    def derivative(done: Done, d: Arrays, t_done: Done, t_d: Arrays) -> Any:
+        pulled = gradients(settings, done, d, wanted)
         operands, t_d = _there(t_done.operands), _there(t_d)
         if not operands:
-            return gradients(settings, done, t_d, wanted)
+            return pulled, gradients(settings, done, t_d, wanted)
         rows = _there({name: t_done.kept[name] for name in _ROWS})
         if len(rows) < len(_ROWS):
             rows = tangents(settings, done, operands)
-        return _second(settings, done, d, _Along(operands, rows, t_d), wanted)
+        return pulled, _second(settings, done, d, _Along(operands, rows, t_d), wanted)
 
-    return linear(functools.partial(_gradient_kernel, settings, wanted), Rules(transpose, _THIRD, derivative), done, d)
+    return ruled(functools.partial(_gradient_kernel, settings, wanted), Rules(_THIRD, transpose, derivative), done, d)
 
 
 def _second(settings: str, done: Done, d: Arrays, along: _Along, wanted: tuple[str, ...]) -> Any:
@@ -164,7 +166,7 @@ def _second(settings: str, done: Done, d: Arrays, along: _Along, wanted: tuple[s
     def push(given: tuple[Done, Arrays], along: _Along) -> Arrays:
         return _second_kernel(settings, wanted, *given, along)
 
-    return linear(push, Rules(transpose, _THIRD), (done, d), along)
+    return ruled(push, Rules(_THIRD, transpose), (done, d), along)
 
 
 def _bent(settings: str, done: Done, moving: Arrays, pushed: Arrays, bending: Arrays) -> Any:
@@ -178,7 +180,7 @@ def _bent(settings: str, done: Done, moving: Arrays, pushed: Arrays, bending: Ar
     def push(given: tuple[Done, Arrays, Arrays], bending: Arrays) -> Arrays:
         return _tangent_kernel(f"{settings} of_tangent=true".lstrip(), tuple(pushed), given[0], bending)
 
-    return linear(push, Rules(transpose, _THIRD), (done, moving, pushed), bending)
+    return ruled(push, Rules(_THIRD, transpose), (done, moving, pushed), bending)
 
 
 def _refuse(how: str, names: Iterable[str]) -> None:

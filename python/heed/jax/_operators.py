@@ -11,13 +11,12 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from . import _derivatives as derivatives
-from ._derivatives import STATISTICS, Arrays, Done, finite, zeros_like
+from ._derivatives import STATISTICS, Arrays, Done, finite
 from ._library import foreign
-from ._linear import Rules, linear
 from ._manual_axes import alike, result
+from ._rules import Rules, ruled
 
 Shapes = dict[str, jax.ShapeDtypeStruct]
 
@@ -61,29 +60,27 @@ def _results(call: Call, operands: Arrays) -> Shapes:
     return results
 
 
-@functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
 def _forward(call: Call, operands: Arrays, options: Arrays) -> Arrays:
-    return foreign("heed_jax_attention", call.settings, {**operands, **options}, _results(call, operands))
+    """The results of a call, with the tangents of those that move; the backward pass transposes the way from tangents to them."""
 
+    def run(given: tuple[Arrays, Arrays], _: tuple[()]) -> Arrays:
+        operands, options = given
+        return foreign("heed_jax_attention", call.settings, {**operands, **options}, _results(call, operands))
 
-@functools.partial(_forward.defjvp, symbolic_zeros=True)
-def _forward_moved(call: Call, primals: tuple[Arrays, Arrays], tangents: tuple[Any, Any]) -> tuple[Arrays, Any]:
-    """The results of a call and their tangents; the transpose of the way from tangents to tangents is the backward pass."""
-    operands, options = primals
-    # What does not move, such as frozen keys, costs nothing: JAX says here what does.
-    moving = {name: t for name, t in tangents[0].items() if not isinstance(t, jax.custom_derivatives.SymbolicZero)}
-    exact = _forward(call._replace(exact=True), operands, options)
-    # Of what is kept, output and lse have tangents, if this call is differentiated again: the others belong to their rounding.
-    kept = {name: x if name == "output" else jax.lax.stop_gradient(x) for name, x in exact.items()}
-    kept["lse"] = finite(exact["lse"])
-    of = ("output", "lse", *(name for name in STATISTICS if name in exact))
-    pushed = derivatives.tangents(call.settings, Done(operands, options, kept), moving, of)
-    results = {name: exact[name] for name in _results(call, operands)}
-    return results, {name: pushed[name] if name in pushed else _unmoved(x) for name, x in results.items()}
+    def derivative(given: tuple[Arrays, Arrays], _: tuple[()], tangents: tuple[Any, Any], __: tuple[()]) -> tuple[Arrays, Any]:
+        operands, options = given
+        # What does not move, such as frozen keys, costs nothing.
+        moving = {name: tangent for name, tangent in tangents[0].items() if tangent is not None}
+        exact = _forward(call._replace(exact=True), operands, options)
+        of = ("output", "lse", *(name for name in STATISTICS if name in exact))
+        done = Done(operands, options, {**exact, "lse": finite(exact["lse"])})
+        pushed = derivatives.tangents(call.settings, done, moving, of)
+        names = _results(call, operands)
+        # What rounding took has no tangent.
+        return {name: exact[name] for name in names}, {name: pushed.get(name) for name in names}
 
-
-def _unmoved(array: jax.Array) -> Any:
-    return zeros_like(array) if jnp.issubdtype(array.dtype, jnp.floating) else np.zeros(array.shape, jax.dtypes.float0)
+    results: Arrays = ruled(run, Rules("attention: only its operands have derivatives", None, derivative), (operands, options), ())
+    return results
 
 
 def _attend(call: Call, operands: Arrays, options: Arrays) -> tuple[jax.Array, jax.Array, Arrays]:
@@ -148,7 +145,7 @@ def _turn(turn: Turn, x: jax.Array, cos: jax.Array, sin: jax.Array) -> jax.Array
         return _turn(turn._replace(inverse=not turn.inverse), d, *tables)
 
     tables = jax.lax.stop_gradient((cos, sin))
-    turned: jax.Array = linear(push, Rules(transpose, "rotate: expected positions without a tangent"), tables, x)
+    turned: jax.Array = ruled(push, Rules("rotate: expected positions without a tangent", transpose), tables, x)
     return turned
 
 

@@ -1,8 +1,7 @@
-"""A function that is linear in some of its arguments, with the transpose and the derivative that its author gives, as one operation
-of JAX.
+"""A function with the derivative that its author gives, and with a transpose where it is linear in some arguments, as one operation
+of JAX, which JAX maps.
 
-JAX pushes tangents through it, pulls cotangents back by the transpose, maps both, and differentiates by the other arguments where
-the author says how.
+jax.custom_jvp is not enough: a scan that is differentiated loses its rule, so that no second derivative would find it.
 """
 
 from __future__ import annotations
@@ -24,14 +23,14 @@ Given = TypeVar("Given")
 
 
 class Rules(NamedTuple):
-    """What JAX does not know of a linear function. Its arguments and results are pytrees; None stands for what is 0."""
+    """What JAX does not know of a function. Its arguments and results are pytrees; None stands for tangents that are 0."""
 
-    transpose: Callable[[Any, Any], Any]
-    """(fixed arguments, cotangents of the results) -> cotangents of the linear arguments."""
     refusal: str
     """What RuntimeError says of a derivative by the fixed arguments, where there is none."""
-    derivative: Callable[[Any, Any, Any, Any, Any], Any] | None = None
-    """(fixed arguments, linear ones, results, tangents of fixed, of linear arguments) -> tangents of the results."""
+    transpose: Callable[[Any, Any], Any] | None = None
+    """(fixed arguments, cotangents of the results) -> cotangents of the linear arguments."""
+    derivative: Callable[[Any, Any, Any, Any], tuple[Any, Any]] | None = None
+    """(fixed arguments, linear ones, tangents of fixed, of linear arguments) -> (results, their tangents)."""
 
 
 class _Mapped(NamedTuple):
@@ -47,6 +46,7 @@ class _Mapped(NamedTuple):
 
     def transpose(self, fixed: Arrays, cotangents: Arrays) -> list[Any]:
         if not self.axes:
+            assert self.rules.transpose is not None
             pulled = self.rules.transpose(self.fixed.unflatten(fixed), self.results.unflatten(cotangents))
             return list(self.given.flatten_up_to(pulled))
         (count, fixed_axes, given_axes), inner = self.axes[-1], self._replace(axes=self.axes[:-1])
@@ -55,31 +55,30 @@ class _Mapped(NamedTuple):
         # What all slices share gathers from all of them.
         return [x if x is None else x.sum(0) if a is None else jax.numpy.moveaxis(x, 0, a) for x, a in pairs]
 
-    def derivative(self, fixed: Arrays, given: Arrays, results: Arrays, t_fixed: Arrays, t_given: Arrays) -> list[Any]:
+    def derivative(self, fixed: Arrays, given: Arrays, t_fixed: Arrays, t_given: Arrays) -> tuple[list[Any], list[Any]]:
         if not self.axes:
             assert self.rules.derivative is not None
             of_fixed, of_given = self.fixed.unflatten, self.given.unflatten
-            moved = (of_fixed(fixed), of_given(given), self.results.unflatten(results), of_fixed(t_fixed), of_given(t_given))
-            return list(self.results.flatten_up_to(self.rules.derivative(*moved)))
+            moved = self.rules.derivative(of_fixed(fixed), of_given(given), of_fixed(t_fixed), of_given(t_given))
+            results, tangents = map(self.results.flatten_up_to, moved)
+            return results, tangents
         (count, fixed_axes, given_axes), inner = self.axes[-1], self._replace(axes=self.axes[:-1])
-        axes = (list(fixed_axes), list(given_axes), 0, list(fixed_axes), list(given_axes))
-        each: Any = jax.vmap(inner.derivative, axes, axis_size=count)
-        moving: list[Any] = each(*map(list, (fixed, given, results, t_fixed, t_given)))
-        return moving
+        each: Any = jax.vmap(inner.derivative, (list(fixed_axes), list(given_axes)) * 2, axis_size=count)
+        mapped: tuple[list[Any], list[Any]] = each(*map(list, (fixed, given, t_fixed, t_given)))
+        return mapped
 
 
-_Zero: Any = ad.Zero
-_linear = Primitive("heed_linear")
-_linear.multiple_results = True
+_ruled = Primitive("heed_ruled")
+_ruled.multiple_results = True
 
 
-def linear(function: Callable[[Fixed, Given], Any], rules: Rules, fixed: Fixed, given: Given) -> Any:
-    """function(fixed, given), which is linear in `given`."""
+def ruled(function: Callable[[Fixed, Given], Any], rules: Rules, fixed: Fixed, given: Given) -> Any:
+    """function(fixed, given), which is linear in `given`, an empty tuple where it is in nothing."""
     (arrays, of_fixed), (moving, of_given) = map(jax.tree.flatten, (fixed, given))
     program, shapes = jax.make_jaxpr(function, return_shape=True)(fixed, given)
     of_results: Any = jax.tree.structure(shapes)
     mapped = _Mapped(rules, of_fixed, of_given, of_results)
-    return of_results.unflatten(_linear.bind(*arrays, *moving, program=program, rules=mapped, fixed=len(arrays)))
+    return of_results.unflatten(_ruled.bind(*arrays, *moving, program=program, rules=mapped, fixed=len(arrays)))
 
 
 def _run(*arrays: Any, program: Any, rules: _Mapped, fixed: int) -> list[Any]:
@@ -93,14 +92,14 @@ def _none_for_zeros(tangents: Arrays) -> list[Any]:
 
 def _pushed(primals: Arrays, tangents: Arrays, *, program: Any, rules: _Mapped, fixed: int) -> tuple[list[Any], list[Any]]:
     parameters = {"program": program, "rules": rules, "fixed": fixed}
-    results: list[Any] = _linear.bind(*primals, **parameters)
     if rules.rules.derivative is not None:
         moving = _none_for_zeros(tangents)
-        moved = rules.derivative(primals[:fixed], primals[fixed:], results, moving[:fixed], moving[fixed:])
-        return results, [_Zero.from_primal_value(x) if t is None else t for x, t in zip(results, moved)]
+        results, moved = rules.derivative(primals[:fixed], primals[fixed:], moving[:fixed], moving[fixed:])
+        zeros = (ad.Zero(of.to_tangent_aval()) for of in program.out_avals)
+        return results, [zero if tangent is None else tangent for zero, tangent in zip(zeros, moved)]
     if not all(isinstance(tangent, ad.Zero) for tangent in tangents[:fixed]):
         raise RuntimeError(rules.rules.refusal)
-    return results, _linear.bind(*primals[:fixed], *map(ad.instantiate_zeros, tangents[fixed:]), **parameters)
+    return _ruled.bind(*primals, **parameters), _ruled.bind(*primals[:fixed], *map(ad.instantiate_zeros, tangents[fixed:]), **parameters)
 
 
 def _pulled(cotangents: Arrays, *arrays: Any, program: Any, rules: _Mapped, fixed: int) -> list[Any]:
@@ -118,13 +117,13 @@ def _mapped(arrays: Arrays, axes: Arrays, *, program: Any, rules: _Mapped, fixed
     count = next(array.shape[axis] for array, axis in zip(arrays, axes) if axis is not None)
     each = jax.vmap(jaxpr_as_fun(program), axes, axis_size=count)
     outer = rules._replace(axes=(*rules.axes, (count, tuple(axes[:fixed]), tuple(axes[fixed:]))))
-    results = _linear.bind(*arrays, program=jax.make_jaxpr(each)(*arrays), rules=outer, fixed=fixed)
+    results = _ruled.bind(*arrays, program=jax.make_jaxpr(each)(*arrays), rules=outer, fixed=fixed)
     return results, [0] * len(results)
 
 
-_linear.def_impl(_run)
-_linear.def_abstract_eval(lambda *arrays, program, rules, fixed: program.out_avals)
-mlir.register_lowering(_linear, mlir.lower_fun(_run, multiple_results=True))
-ad.primitive_jvps[_linear] = _pushed
-ad.primitive_transposes[_linear] = _pulled
-batching.primitive_batchers[_linear] = _mapped
+_ruled.def_impl(_run)
+_ruled.def_abstract_eval(lambda *arrays, program, rules, fixed: program.out_avals)
+mlir.register_lowering(_ruled, mlir.lower_fun(_run, multiple_results=True))
+ad.primitive_jvps[_ruled] = _pushed
+ad.primitive_transposes[_ruled] = _pulled
+batching.primitive_batchers[_ruled] = _mapped
