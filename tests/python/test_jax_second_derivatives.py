@@ -250,35 +250,34 @@ def test_16_bit_elements_err_little(dtype):
                 assert abs(np.asarray(one, np.float64) - other).max() <= (0.06 if dtype == "bfloat16" else 0.01) * abs(other).max()
 
 
+@pytest.mark.parametrize("way", WAYS)
 @wide()
-def test_maps_and_whole_hessians():
-    by_heed, by_formula, given, _ = in_case("causal")
+def test_maps_over_directions_and_operands(way):
+    by_heed, by_formula, (q, k, v), _ = in_case("causal")
     directions = tuple(jnp.stack([t, -2 * t, 0.5 * t + 1]) for t in drawn("query", "key", "value", seed=20))
-    for way in WAYS:
-        mapped = jax.vmap(lambda t, way=way: way(linear_loss(by_heed), given, t))(directions)
+    # Operands that differ between slices, beside one that all share.
+    for given, axes in (((q, k, v), None), ((directions[0], k, directions[2]), (0, None, 0))):
+        each = jax.jit(lambda x, t: way(linear_loss(by_heed), x, t))
+        mapped = jax.jit(jax.vmap(each, (axes, 0)))(given, directions)
         for i in range(3):
-            for one, other in zip(mapped, way(linear_loss(by_heed), given, tuple(t[i] for t in directions))):
+            alone = each(tuple(x if not axes or a is None else x[i] for x, a in zip(given, axes or given)), tuple(t[i] for t in directions))
+            for one, other in zip(mapped, alone):
                 same(one[i], other)
-        # Over operands too, of which one is shared.
-        several = (directions[0], given[1], directions[2])
-        axes = (0, None, 0)
-        each = jax.vmap(lambda x, t, way=way: way(linear_loss(by_heed), x, t), (axes, 0))(several, directions)
-        for i in range(3):
-            x = tuple(x if a is None else x[i] for x, a in zip(several, axes))
-            for one, other in zip(each, way(linear_loss(by_heed), x, tuple(t[i] for t in directions))):
-                same(one[i], other)
-
-    q, k, v = given
 
     def all_slices(function):
         return lambda k: jax.vmap(lambda q: loss(function)(q, k, v))(directions[0]).sum()
 
-    # What slices share gathers from all of them, in each order.
-    for way in WAYS:
-        close(way(all_slices(by_heed), (k,), (v[..., :1] + k,)), way(all_slices(by_formula), (k,), (v[..., :1] + k,)))
+    # What slices share gathers from all of them.
+    found, expected = (jax.jit(lambda k, t, f=f: way(all_slices(f), (k,), (t,)))(k, k + 1) for f in (by_heed, by_formula))
+    close(found, expected)
+
+
+@wide()
+def test_whole_hessians():
+    by_heed, by_formula, (q, k, v), _ = in_case("causal")
+    expected = jax.hessian(lambda v: loss(by_formula)(q, k, v))(v)
     for whole in (jax.hessian, lambda f: jax.jacrev(jax.grad(f)), lambda f: jax.jacrev(jax.jacfwd(f))):
-        found = whole(lambda v: loss(by_heed)(q, k, v))(v)
-        close(found, jax.hessian(lambda v: loss(by_formula)(q, k, v))(v))
+        close(whole(lambda v: loss(by_heed)(q, k, v))(v), expected)
 
 
 @wide()
@@ -382,30 +381,25 @@ def test_operands_that_move_apart_from_the_results():
 
 
 def test_what_has_none_is_refused_by_name():
+    """While JAX traces a program, in every order."""
     q, k, v = drawn("query", "key", "value", dtype="float32")
-    ways = (reverse_over_reverse, forward_over_reverse)
 
-    def refused(words, function, kind=NotImplementedError, ways=ways, at=q):
-        for way in ways:
-            refuse(kind, words, way, function, (at,), (at,))
+    def refused(words, function, at=q, kind=NotImplementedError):
+        for way in WAYS:
+            refuse(kind, words, jax.jit(lambda x, way=way: way(function, (x,), (x,))), at)
 
     shaw, (cope, _) = twins("Shaw", head_dim=D, max_distance=2, values=False)[0], twins("Cope", head_dim=D, max_position=4)
-    prefix = "attention: a second derivative was asked for; it is not implemented "
-    refused(prefix + "with content_keys", lambda q: (hj.attention(q, k, v, position=shaw) ** 2).sum(), ways=ways[:1])
-    refused(prefix + "with contextual_position", lambda q: (hj.attention(q, k, v, position=cope) ** 2).sum(), ways=ways[:1])
-    refused("forward-mode differentiation", lambda q: (hj.attention(q, k, v, position=shaw) ** 2).sum(), RuntimeError, WAYS[2:])
-    statistics = {"return_statistics": True}
-    refused(prefix + "for statistics", lambda q: (hj.attention(q, k, v, **statistics).statistics.entropy ** 2).sum(), ways=ways[:1])
-    refused("for statistics", lambda q: hj.attention(q, k, v, **statistics).statistics.entropy.sum(), RuntimeError, WAYS[1:])
-    sinks = jnp.asarray(numbers(HQ), jnp.float32)
-    refused(prefix + "for sinks", lambda x: (hj.attention(q, k, v, sinks=x) ** 2).sum(), ways=WAYS, at=sinks)
+    prefix, sinks = "attention: a second derivative was asked for; it is not implemented ", jnp.asarray(numbers(HQ), jnp.float32)
+    refused(prefix + "with content_keys", lambda q: (hj.attention(q, k, v, position=shaw) ** 2).sum())
+    refused(prefix + "with contextual_position", lambda q: (hj.attention(q, k, v, position=cope) ** 2).sum())
+    refused(prefix + "for statistics", lambda q: hj.attention(q, k, v, return_statistics=True).statistics.entropy.sum())
+    refused(prefix + "for sinks", lambda x: (hj.attention(q, k, v, sinks=x) ** 2).sum(), sinks)
 
     def plain(q):
         return loss(lambda q: ours(q, k, v))(q)
 
     third = "attention: a third derivative was asked for; only first and second derivatives are implemented"
-    for way in WAYS:
-        refuse(RuntimeError, third, jax.grad(lambda x, way=way: (way(plain, (x,), (q,))[0] ** 2).sum()), q)
-    for way in ways:
-        refuse(RuntimeError, third, lambda x, way=way: jax.jvp(lambda x: way(plain, (x,), (q,)), (x,), (q,)), q)
+    for second in WAYS:
+        refuse(RuntimeError, third, jax.grad(lambda x, way=second: (way(plain, (x,), (q,))[0] ** 2).sum()), q)
+        refuse(RuntimeError, third, jax.jit(lambda x, way=second: jax.jvp(lambda x: way(plain, (x,), (q,)), (x,), (q,))), q)
     refuse(RuntimeError, "the tangent of attention: forward-mode differentiation is not implemented", jax.jacfwd(jax.jacfwd(plain)), q)
