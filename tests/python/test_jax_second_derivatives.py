@@ -7,7 +7,7 @@ import torch
 
 import heed
 from heed.jax import _derivatives as derivatives
-from jax_cases import B, D, DV, HKV, HQ, NK, NQ, SCHEMES, hj, jax, jnp, numbers, refuse, same, twins, wide
+from jax_cases import B, D, DV, HKV, HQ, NK, NQ, SCHEMES, hj, jax, jnp, numbers, refuse, same, to_torch, twins, wide
 
 SHAPES = {
     "query": (B, HQ, NQ, D),
@@ -213,9 +213,9 @@ def test_bits_are_those_of_heed_attention(dtype):
     """Where cotangents and directions are the same numbers."""
     with wide():
         names = ("query", "key", "value")
-        given, directions = (tuple(drawn(*names, seed=seed, dtype=dtype)) for seed in (0, 20))
+        given, directions = (drawn(*names, seed=seed, dtype=dtype) for seed in (0, 20))
         w, options = drawn("query", dtype=dtype)[0][..., :DV], {"causal": True, "softcap": 2.0}
-        pairs = [tuple(torch.from_numpy(np.asarray(x, np.float64)).to(getattr(torch, dtype)) for x in xs) for xs in (given, directions, (w,))]
+        pairs = [tuple(to_torch(np.asarray(x, np.float64), dtype) for x in xs) for xs in (given, directions, (w,))]
 
         def product(*given):
             return (hj.attention(*given, **options) * w).sum()

@@ -12,8 +12,8 @@ docs/derivatives.md has the formulas.
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -24,6 +24,7 @@ from ._manual_axes import alike, result
 from ._rules import Rules, ruled
 
 Arrays = dict[str, jax.Array]
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 STATISTICS = ("entropy", "max_weight", "mean_distance")
 _ROWS = ("output", "lse")
@@ -32,6 +33,12 @@ _EXACT = (*_ROWS, "remainder", "correction")
 _TWICE = ("query", "key", "value", "bias", "relative_bias", "slopes")
 _BESIDE = (*_TWICE, "sinks")
 _THIRD = "attention: a third derivative was asked for; only first and second derivatives are implemented"
+
+
+def _compiled(*static: int) -> Callable[[Function], Function]:
+    """Inlines the function into a program that is traced; called alone, compiles it once."""
+    compiled: Any = functools.partial(jax.jit, static_argnums=static, inline=True)
+    return compiled
 
 
 class Done(NamedTuple):
@@ -80,7 +87,6 @@ def _results(like: Mapping[str, jax.Array], names: Iterable[str], query: jax.Arr
     return {name: result(like[name].shape, like[name].dtype, query) for name in names}
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1))
 def _tangent_kernel(settings: str, of: tuple[str, ...], done: Done, moving: Arrays) -> Arrays:
     query = done.operands["query"]
     types = {f"t_{name}": kind for name, kind in _results(done.kept, dict.fromkeys((*_ROWS, *of)), query).items()}
@@ -95,7 +101,6 @@ def _with_rows(done: Done, d: Arrays, *kept: str) -> Arrays:
     return {**arrays, "lse": jnp.where(arrays["lse"] == _lowest(arrays["lse"]), -jnp.inf, arrays["lse"])}
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1))
 def _gradient_kernel(settings: str, wanted: tuple[str, ...], done: Done, d: Arrays) -> Arrays:
     statistics = [name for name in STATISTICS if name in d]
     kept = (*_EXACT, *statistics, *(("largest_key",) if "max_weight" in d else ()))
@@ -103,13 +108,13 @@ def _gradient_kernel(settings: str, wanted: tuple[str, ...], done: Done, d: Arra
     return foreign("heed_jax_attention_backward", settings, _with_rows(done, d, *kept), types)
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1))
 def _second_kernel(settings: str, wanted: tuple[str, ...], done: Done, d: Arrays, along: _Along) -> Arrays:
     moving = {**_named("t", along.operands), **_named("t", along.rows), **_named("t_d", along.d)}
     types = _results(done.operands, wanted, done.operands["query"])
     return foreign("heed_jax_attention_backward_tangent", settings, {**_with_rows(done, d, *_EXACT), **moving}, types)
 
 
+@_compiled(0, 3)
 def tangents(settings: str, done: Done, moving: Arrays, of: tuple[str, ...] = _ROWS) -> Arrays:
     """Those of the results `of`, of tangents of operands."""
 
@@ -126,6 +131,7 @@ def tangents(settings: str, done: Done, moving: Arrays, of: tuple[str, ...] = _R
     return ruled(functools.partial(_tangent_kernel, settings, of), Rules(_THIRD, transpose, derivative), done, moving)
 
 
+@_compiled(0, 3)
 def gradients(settings: str, done: Done, d: Arrays, wanted: tuple[str, ...]) -> dict[str, Any]:
     """The gradients of what is wanted of the operands, of cotangents of results; None where there are none."""
     if not d:
@@ -148,6 +154,7 @@ def gradients(settings: str, done: Done, d: Arrays, wanted: tuple[str, ...]) -> 
     return ruled(functools.partial(_gradient_kernel, settings, wanted), Rules(_THIRD, transpose, derivative), done, d)
 
 
+@_compiled(0, 4)
 def _second(settings: str, done: Done, d: Arrays, along: _Along, wanted: tuple[str, ...]) -> Any:
     """The tangents of the gradients of what is wanted."""
     _refuse("with", set(done.operands).difference(_BESIDE))
