@@ -249,8 +249,7 @@ def test_derivatives_that_do_not_exist_raise():
     def function(q):
         return loss(q, K, V)
 
-    refuse(RuntimeError, "only first derivatives", jax.grad(lambda q: jax.grad(function)(q).sum()), q)
-    refuse(RuntimeError, "only first derivatives", jax.hessian(function), q)
+    refuse(RuntimeError, "a third derivative was asked for", jax.grad(lambda q: jax.hessian(function)(q).sum()), q)
     refuse(TypeError, "scale: expected a number that is known", jax.grad(lambda s: loss(q, K, V, scale=s)), 1.0)
 
 

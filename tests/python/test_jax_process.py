@@ -123,6 +123,10 @@ for scheme, wanted in cases:
     print(all(jax.tree.leaves(jax.tree.map(lambda a, b: bool((a == b).all()), jax.jit(split)(*given), whole))))
     loss = lambda function: jax.jit(jax.grad(lambda *given: jnp.sin(function(*given).output).sum(), argnums=wanted))(*given)
     print(all(jax.tree.leaves(jax.tree.map(lambda a, b: bool(jnp.allclose(a, b, atol=1e-5)), loss(split), loss(attend)))))
+    gradients = lambda function: jax.grad(lambda *given: jnp.sin(function(*given).output).sum(), argnums=(2, 3))
+    penalty = lambda function: lambda *given: sum((x**2).sum() for x in gradients(function)(*given))
+    second = lambda function: jax.jit(jax.grad(penalty(function), argnums=wanted))(*given)
+    print(all(jax.tree.leaves(jax.tree.map(lambda a, b: bool(jnp.allclose(a, b, atol=1e-4)), second(split), second(attend)))))
 """
 
 
@@ -131,4 +135,4 @@ def test_shards_of_a_batch_compute_what_the_whole_computes():
     """With the gradients of what all shards share, which are summed over them."""
     result = run_python(SHARDED, XLA_FLAGS="--xla_force_host_platform_device_count=2")
     assert result.returncode == 0, result.stderr
-    assert result.stdout.split() == ["True"] * 4
+    assert result.stdout.split() == ["True"] * 6

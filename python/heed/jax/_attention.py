@@ -162,8 +162,9 @@ def attention(
     """softmax(cap(scale * query key^T) + bias) value, over the keys that each query may attend to.
 
     query [B, Hq, Nq, D], key [B, Hkv, Nk, D], value [B, Hkv, Nk, Dv]: float32, float64, bfloat16 or float16, of JAX or NumPy;
-    Hq is a multiple of Hkv. 16-bit inputs are computed in float32 and rounded once. Differentiable once, in reverse mode, in
-    all three, in `bias`, `sinks` and the parameters of `position`; under jax.jit, jax.vmap, jax.checkpoint and control flow.
+    Hq is a multiple of Hkv. 16-bit inputs are computed in float32 and rounded once. Differentiable in all three, in `bias`,
+    `sinks` and the parameters of `position`, in reverse and forward mode, and twice, in any order of the two but forward mode of
+    forward mode; under jax.jit, jax.vmap, jax.checkpoint and control flow.
 
     scale             1/sqrt(D) by default; scale, softcap and dropout are numbers known when JAX traces the function
     causal            True or "bottom_right" aligns the last query with the last key, "top_left" the first with the first
@@ -199,7 +200,8 @@ def attention(
     Errors while JAX traces the function name the argument: TypeError for an argument of another kind, ValueError for shapes,
     types, numbers out of range and contradicting options. For numbers in arrays that do not fit, such as lengths beyond the
     keys, JAX raises JaxRuntimeError when the program runs, and for tangents of statistics or beside content tables, which forward
-    mode has not. A second derivative raises RuntimeError.
+    mode has not, and for tangents of tangents. A second derivative beside content tables, for statistics or for sinks raises
+    NotImplementedError, a third derivative RuntimeError.
 
     Vaswani et al. 2017, section 3.2; Dao 2023, FlashAttention-2, algorithms 1 and 2.
     """

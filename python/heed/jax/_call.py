@@ -13,8 +13,8 @@ import numpy as np
 from .._order import causal_name, window_sides
 from . import _library, _operators, positions
 from ._arrays import integers, listed, operand, over_pairs, seed_words, shape_text, typed
+from ._derivatives import Arrays
 from ._offset_bias import add_offset_bias
-from ._operators import Arrays
 
 _AXES = {"BHND": "batch, heads, steps, width", "BNHD": "batch, steps, heads, width", "packed": "tokens, heads, width"}
 

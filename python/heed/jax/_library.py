@@ -10,6 +10,7 @@ import ctypes
 import functools
 import pathlib
 import re
+from collections.abc import Mapping
 from typing import Any
 
 import jax
@@ -22,6 +23,7 @@ _HANDLERS = (
     "heed_jax_attention",
     "heed_jax_attention_backward",
     "heed_jax_attention_tangent",
+    "heed_jax_attention_backward_tangent",
     "heed_jax_attention_weights",
     "heed_jax_rotary_tables",
     "heed_jax_rotary",
@@ -89,6 +91,16 @@ def _call(function: str, *arguments: Any) -> None:
 def check(operands: str, settings: str) -> None:
     """Raises ValueError where the engine would refuse a call, whatever the numbers in its arrays."""
     _call("check", operands.encode(), settings.encode())
+
+
+def foreign(
+    target: str, settings: str, operands: Mapping[str, jax.Array], results: Mapping[str, jax.ShapeDtypeStruct]
+) -> dict[str, jax.Array]:
+    """Calls a handler; the ranks tell it how many leading dimensions transformations added to an array."""
+    call = jax.ffi.ffi_call(target, tuple(results.values()), vmap_method="expand_dims")
+    names = (" ".join(f"{name}:{len(array.shape)}" for name, array in arrays.items()) for arrays in (operands, results))
+    computed = call(*operands.values(), **dict(zip(("operands", "results"), names)), settings=settings)
+    return dict(zip(results, computed))
 
 
 def set_threads(n: int) -> None:

@@ -1,28 +1,24 @@
 """The library's handlers as functions of JAX, with derivatives attached.
 
-attend is differentiable once, rotate any number of times, both in reverse and in forward mode; other derivatives raise. Under
+attend is differentiable twice, rotate any number of times, both in reverse and in forward mode; other derivatives raise. Under
 jax.vmap one call computes all slices, each as if it were alone.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
-from . import _library  # noqa: F401  registers the handlers
-from ._linear import Pull, linear
+from . import _derivatives as derivatives
+from ._derivatives import STATISTICS, Arrays, Done, finite
+from ._library import foreign
 from ._manual_axes import alike, result
+from ._rules import Rules, ruled
 
-Arrays = dict[str, jax.Array]
 Shapes = dict[str, jax.ShapeDtypeStruct]
-
-STATISTICS = ("entropy", "max_weight", "mean_distance")
-_ONLY_FIRST = "attention: only first derivatives are implemented; a second one was asked for"
 
 
 class Call(NamedTuple):
@@ -42,25 +38,6 @@ class Call(NamedTuple):
 def accumulator(dtype: Any) -> Any:
     """The type of lse, statistics and tables."""
     return jnp.dtype(jnp.float64 if dtype == jnp.float64 else jnp.float32)
-
-
-def _foreign(target: str, settings: str, operands: Mapping[str, jax.Array], results: Shapes) -> Arrays:
-    """Calls a handler; the ranks tell it how many leading dimensions transformations added to an array."""
-    call = jax.ffi.ffi_call(target, tuple(results.values()), vmap_method="expand_dims")
-    names = (" ".join(f"{name}:{len(array.shape)}" for name, array in arrays.items()) for arrays in (operands, results))
-    computed = call(*operands.values(), **dict(zip(("operands", "results"), names)), settings=settings)
-    return dict(zip(results, computed))
-
-
-def _without_derivative(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Lets a derivative of the function (call, ...) raise RuntimeError."""
-    wrapped = jax.custom_jvp(function, nondiff_argnums=(0,))
-
-    def refuse(call: object, primals: object, tangents: object) -> NoReturn:
-        raise RuntimeError(_ONLY_FIRST)
-
-    wrapped.defjvp(refuse)
-    return wrapped
 
 
 def _results(call: Call, operands: Arrays) -> Shapes:
@@ -83,94 +60,36 @@ def _results(call: Call, operands: Arrays) -> Shapes:
     return results
 
 
-@_without_derivative
 def _forward(call: Call, operands: Arrays, options: Arrays) -> Arrays:
-    return _foreign("heed_jax_attention", call.settings, {**operands, **options}, _results(call, operands))
+    """The results of a call, with the tangents of those that move; the backward pass transposes the way from tangents to them."""
 
+    def run(given: tuple[Arrays, Arrays], _: tuple[()]) -> Arrays:
+        operands, options = given
+        return foreign("heed_jax_attention", call.settings, {**operands, **options}, _results(call, operands))
 
-@_without_derivative
-def _backward(call: tuple[str, tuple[str, ...]], operands: Arrays, options: Arrays, saved: Arrays) -> Arrays:
-    settings, wanted = call
-    lse = saved["lse"]
-    saved = {**saved, "lse": jnp.where(lse == _lowest(lse), -jnp.inf, lse)}  # see _kept
-    results = {name: result(operands[name].shape, operands[name].dtype, operands[name]) for name in wanted}
-    return _foreign("heed_jax_attention_backward", settings, {**operands, **options, **saved}, results)
+    def derivative(given: tuple[Arrays, Arrays], _: tuple[()], tangents: tuple[Any, Any], __: tuple[()]) -> tuple[Arrays, Any]:
+        operands, options = given
+        # What does not move, such as frozen keys, costs nothing.
+        moving = {name: tangent for name, tangent in tangents[0].items() if tangent is not None}
+        exact = _forward(call._replace(exact=True), operands, options)
+        of = ("output", "lse", *(name for name in STATISTICS if name in exact))
+        done = Done(operands, options, {**exact, "lse": finite(exact["lse"])})
+        pushed = derivatives.tangents(call.settings, done, moving, of)
+        names = _results(call, operands)
+        # What rounding took has no tangent.
+        return {name: exact[name] for name in names}, {name: pushed.get(name) for name in names}
 
-
-def _lowest(like: jax.Array) -> float:
-    return float(np.finfo(like.dtype).min)
-
-
-def _kept(lse: jax.Array) -> jax.Array:
-    """The log-sum-exp that a program keeps for the backward pass, made finite, since jax.debug_infs refuses infinities."""
-    return jnp.maximum(lse, _lowest(lse))
-
-
-def _returned(call: Call, results: Arrays) -> tuple[jax.Array, jax.Array, Arrays]:
-    lse = results["lse"] if call.lse else _kept(results["lse"])
-    return results["output"], lse, {name: results[name] for name in STATISTICS if name in results}
+    results: Arrays = ruled(run, Rules("attention: only its operands have derivatives", None, derivative), (operands, options), ())
+    return results
 
 
 def _attend(call: Call, operands: Arrays, options: Arrays) -> tuple[jax.Array, jax.Array, Arrays]:
-    return _returned(call, _forward(call, operands, options))
+    results = _forward(call, operands, options)
+    lse = results["lse"] if call.lse else finite(results["lse"])
+    return results["output"], lse, {name: results[name] for name in STATISTICS if name in results}
 
 
-def _tangents(call: Call, primals: tuple[Arrays, Arrays], tangents: tuple[Any, Any]) -> Any:
-    """The results of a call and their tangents; the transpose of the way from tangents to tangents is the backward pass."""
-    operands, options = primals
-    # What does not move, such as frozen keys, costs nothing: JAX says here what does.
-    moving = {name: t for name, t in tangents[0].items() if not isinstance(t, jax.custom_derivatives.SymbolicZero)}
-    results = _forward(call._replace(exact=True), operands, options)
-    kept = {name: results[name] for name in ("output", "remainder", "correction", *STATISTICS, "largest_key") if name in results}
-    kept["lse"] = _kept(results["lse"])
-    of_rows = ("lse", *(name for name in STATISTICS if name in results))
-    names = [tuple(arrays) for arrays in (operands, options, kept, moving)]
-
-    def named(arrays: Any) -> list[Arrays]:
-        rest = iter(arrays)
-        return [dict(zip(group, rest)) for group in names[:3]]
-
-    def push(fixed: Any, given: Any) -> list[jax.Array]:
-        operands, options, kept = named(fixed)
-        query = operands["query"]
-        types = {f"t_{name}": result(kept[name].shape, kept[name].dtype, query) for name in ("output", *of_rows)}
-        again = {name: result(kept[name].shape, kept[name].dtype, query) for name in ("output", "lse")}
-        moved = {f"t_{name}": t for name, t in zip(names[3], given)}
-        pushed = _foreign("heed_jax_attention_tangent", call.settings, {**operands, **options, **moved}, {**again, **types})
-        return [pushed[name] for name in types]
-
-    def transpose(fixed: Any, cotangents: Any) -> list[jax.Array]:
-        operands, options, kept = named(fixed)
-        return _pulled(call, names[3], operands, options, kept, dict(zip(("output", *of_rows), cotangents)))
-
-    fixed = [array for arrays in (operands, options, kept) for array in arrays.values()]
-    pushed = linear(push, Pull(transpose, _ONLY_FIRST), fixed, list(moving.values()))
-    return _returned(call, results), (pushed[0], pushed[1], dict(zip(of_rows[1:], pushed[2:])))
-
-
-def _pulled(call: Call, wanted: tuple[str, ...], operands: Arrays, options: Arrays, kept: Arrays, d: Any) -> list[jax.Array]:
-    """The cotangents of what is wanted of the operands."""
-    d_rows = {f"d_{name}": cotangent for name, cotangent in d.items() if name != "output" and cotangent is not None}
-    needed = {"largest_key": "d_max_weight", **{name: f"d_{name}" for name in STATISTICS}}
-    kept = {name: array for name, array in kept.items() if needed.get(name) is None or needed[name] in d_rows}
-    d_output = _zeros_like(kept["output"]) if d["output"] is None else d["output"]
-    gradients = _call_back((call.settings, wanted), operands, options, {**kept, **d_rows, "d_output": d_output})
-    return [gradients[name] for name in wanted]
-
-
-def _zeros_like(array: jax.Array) -> jax.Array:
-    return alike((jnp.zeros_like(array), array))[0]
-
-
-def _compiled(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Inlines the function into a program that calls it; called alone, compiles it once."""
-    return jax.jit(function, static_argnums=0, inline=True)
-
-
-_call_back = _compiled(_backward)
-_differentiable = jax.custom_jvp(_attend, nondiff_argnums=(0,))
-_differentiable.defjvp(_tangents, symbolic_zeros=True)
-_call = _compiled(_differentiable)
+_call = jax.jit(_attend, static_argnums=0, inline=True)
 
 
 def attend(call: Call, operands: Arrays, options: Arrays) -> tuple[jax.Array, jax.Array, Arrays]:
@@ -185,7 +104,7 @@ def weights(settings: str, arrays: Arrays, shape: tuple[int, ...]) -> jax.Array:
     """The weights before dropout [B, heads, rows, Nk] of query, key, lse and options, without derivative."""
     arrays = alike(jax.lax.stop_gradient(arrays))
     results = {"weights": result(shape, arrays["lse"].dtype, arrays["lse"])}
-    return _foreign("heed_jax_attention_weights", settings, arrays, results)["weights"]
+    return foreign("heed_jax_attention_weights", settings, arrays, results)["weights"]
 
 
 @functools.partial(jax.jit, static_argnums=(0, 3, 4), inline=True)
@@ -195,7 +114,7 @@ def rotary_tables(
     """cos, sin [B, N, pairs] of positions [B, N]; others: further positions of the same text."""
     arrays = alike({"positions": positions, **({} if others is None else {"others": others})})
     table = result((*positions.shape, pairs), dtype, arrays["positions"])
-    tables = _foreign("heed_jax_rotary_tables", settings, arrays, {"cos": table, "sin": table})
+    tables = foreign("heed_jax_rotary_tables", settings, arrays, {"cos": table, "sin": table})
     return tables["cos"], tables["sin"]
 
 
@@ -214,19 +133,19 @@ class Turn(NamedTuple):
 
 def _rotated(turn: Turn, x: jax.Array, cos: jax.Array, sin: jax.Array) -> jax.Array:
     results = {"out": result(x.shape, x.dtype, x)}
-    return _foreign("heed_jax_rotary", turn.settings(), {"x": x, "cos": cos, "sin": sin}, results)["out"]
+    return foreign("heed_jax_rotary", turn.settings(), {"x": x, "cos": cos, "sin": sin}, results)["out"]
 
 
 @functools.partial(jax.jit, static_argnums=0, inline=True)
 def _turn(turn: Turn, x: jax.Array, cos: jax.Array, sin: jax.Array) -> jax.Array:
-    def push(tables: Any, given: Any) -> list[jax.Array]:
-        return [_rotated(turn, *given, *tables)]
+    def push(tables: tuple[jax.Array, jax.Array], x: jax.Array) -> jax.Array:
+        return _rotated(turn, x, *tables)
 
-    def transpose(tables: Any, cotangents: Any) -> list[jax.Array]:
-        return [_turn(turn._replace(inverse=not turn.inverse), *cotangents, *tables)]
+    def transpose(tables: tuple[jax.Array, jax.Array], d: jax.Array) -> jax.Array:
+        return _turn(turn._replace(inverse=not turn.inverse), d, *tables)
 
     tables = jax.lax.stop_gradient((cos, sin))
-    turned: jax.Array = linear(push, Pull(transpose, "rotate: expected positions without a tangent"), tables, (x,))[0]
+    turned: jax.Array = ruled(push, Rules("rotate: expected positions without a tangent", transpose), tables, x)
     return turned
 
 

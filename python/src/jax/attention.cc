@@ -94,25 +94,57 @@ void BackwardSlice(const CallSlice& slice, Workspace& workspace, Executor& execu
               slice.RowsIn<A>("d_lse"), slice.TokensIn<BFloat16>("remainder"), slice.RowsIn<A>("correction"), statistics);
 }
 
-// Inputs t_query and its like: tangents of what they are named after. Results t_output and t_lse.
+// Inputs t_query and its like: tangents of what they are named after.
+template <class T>
+Tangents<T> TangentsOf(const CallSlice& slice) {
+  using A = Accum<T>;
+  return {.q = slice.TokensIn<T>("t_query"),
+          .k = slice.TokensIn<T>("t_key"),
+          .v = slice.TokensIn<T>("t_value"),
+          .biases = Tables<A>([&]<int Rank>(const char* name, View<A, Rank>& table) {
+            const View<const A, Rank> tangent = slice.Input<A, Rank>(std::string("t_") + name);
+            // Tangents are only read.
+            table = {const_cast<A*>(tangent.data), tangent.extent,
+                     tangent.stride};  // NOLINT(cppcoreguidelines-pro-type-const-cast)
+          })};
+}
+
+// Results t_output and t_lse.
 template <class T>
 void TangentSlice(const CallSlice& slice, Workspace& workspace, Executor& executor) {
   using A = Accum<T>;
   for (const char* name : {"t_entropy", "t_max_weight", "t_mean_distance"})
     if (slice.Returns(name)) throw InvalidArgument("attention: forward-mode differentiation is not implemented for statistics");
+  if (slice.settings().Flag("of_tangent"))
+    throw InvalidArgument(
+        "the tangent of attention: forward-mode differentiation is not implemented; second derivatives go by a gradient: "
+        "take jax.jvp of jax.grad");
   const Options<A> options(slice);
-  const Tangents<T> tangents{.q = slice.TokensIn<T>("t_query"),
-                             .k = slice.TokensIn<T>("t_key"),
-                             .v = slice.TokensIn<T>("t_value"),
-                             .biases = Tables<A>([&]<int Rank>(const char* name, View<A, Rank>& table) {
-                               const View<const A, Rank> tangent = slice.Input<A, Rank>(std::string("t_") + name);
-                               // Tangents are only read.
-                               table = {const_cast<A*>(tangent.data), tangent.extent,
-                                        tangent.stride};  // NOLINT(cppcoreguidelines-pro-type-const-cast)
-                             })};
-  Tangent<T>(options.attention(), slice.TokensIn<T>("query"), slice.TokensIn<T>("key"), slice.TokensIn<T>("value"), tangents,
-             slice.TokensOut<T>("output"), slice.TokensOut<T>("t_output"), slice.RowsOut<A>("lse"), slice.RowsOut<A>("t_lse"),
-             workspace, executor);
+  Tangent<T>(options.attention(), slice.TokensIn<T>("query"), slice.TokensIn<T>("key"), slice.TokensIn<T>("value"),
+             TangentsOf<T>(slice), slice.TokensOut<T>("output"), slice.TokensOut<T>("t_output"), slice.RowsOut<A>("lse"),
+             slice.RowsOut<A>("t_lse"), workspace, executor);
+}
+
+// Inputs of a backward pass, and the tangents of them; results are the tangents of its results, under their names.
+template <class T>
+void BackwardTangentSlice(const CallSlice& slice, Workspace& workspace, Executor& executor) {
+  using A = Accum<T>;
+  const Options<A> options(slice);
+  const BackwardInputs<T> inputs{.q = slice.TokensIn<T>("query"),
+                                 .k = slice.TokensIn<T>("key"),
+                                 .v = slice.TokensIn<T>("value"),
+                                 .out = slice.TokensIn<T>("output"),
+                                 .lse = slice.RowsIn<A>("lse"),
+                                 .d_out = slice.TokensIn<T>("d_output"),
+                                 .d_lse = slice.RowsIn<A>("d_lse"),
+                                 .remainder = slice.TokensIn<BFloat16>("remainder"),
+                                 .correction = slice.RowsIn<A>("correction")};
+  const RowTangents<T> of_rows{.out = slice.TokensIn<T>("t_output"),
+                               .lse = slice.RowsIn<A>("t_lse"),
+                               .d_out = slice.TokensIn<T>("t_d_output"),
+                               .d_lse = slice.RowsIn<A>("t_d_lse")};
+  BackwardTangent<T>(options.attention(), inputs, TangentsOf<T>(slice), of_rows, slice.TokensOut<T>("query"),
+                     slice.TokensOut<T>("key"), slice.TokensOut<T>("value"), TableGradients<A>(slice), workspace, executor);
 }
 
 template <class T>
@@ -154,6 +186,12 @@ void RunTangent(Call& call) {
   });
 }
 
+void RunBackwardTangent(Call& call) {
+  Run(call, [](const CallSlice& slice, Workspace& workspace, Executor& executor, auto element) {
+    BackwardTangentSlice<decltype(element)>(slice, workspace, executor);
+  });
+}
+
 void RunWeights(Call& call) {
   Run(call, [](const CallSlice& slice, Workspace& workspace, Executor& executor, auto element) {
     WeightsSlice<decltype(element)>(slice, workspace, executor);
@@ -166,4 +204,5 @@ void RunWeights(Call& call) {
 HEED_JAX_HANDLER(heed_jax_attention, heed::jax::RunForward);
 HEED_JAX_HANDLER(heed_jax_attention_backward, heed::jax::RunBackward);
 HEED_JAX_HANDLER(heed_jax_attention_tangent, heed::jax::RunTangent);
+HEED_JAX_HANDLER(heed_jax_attention_backward_tangent, heed::jax::RunBackwardTangent);
 HEED_JAX_HANDLER(heed_jax_attention_weights, heed::jax::RunWeights);

@@ -19,7 +19,8 @@ bool IsOperand(const Array& array) {
   constexpr std::string_view kOperands[] = {"query",       "key",           "value",     "d_output",     "d_lse",
                                             "output",      "lse",           "remainder", "correction",   "entropy",
                                             "max_weight",  "mean_distance", "d_entropy", "d_max_weight", "d_mean_distance",
-                                            "largest_key", "t_query",       "t_key",     "t_value"};
+                                            "largest_key", "t_query",       "t_key",     "t_value",      "t_output",
+                                            "t_lse",       "t_d_output",    "t_d_lse"};
   return std::ranges::find(kOperands, array.name) != std::end(kOperands);
 }
 
