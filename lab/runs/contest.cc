@@ -77,8 +77,12 @@ Recommendation Recommend(const ContestResult& result) {
   std::vector<Judged> trained = result.verdict;
   std::erase_if(trained,
                 [](const Judged& one) { return one.standing == Standing::kStopped || one.standing == Standing::kDiverged; });
+  const bool decided = std::ranges::min(trained, {}, &Judged::may_lose).may_lose <= limit;
+  // One that is behind for certain is no answer to an open question, however well its loss is known.
+  if (!decided)
+    std::erase_if(trained,
+                  [](const Judged& one) { return one.standing != Standing::kLeads && one.standing != Standing::kTied; });
   const Judged* taken = &*std::ranges::min_element(trained, {}, &Judged::may_lose);
-  const bool decided = taken->may_lose <= limit;
   const auto seconds = [&](const Judged& one) { return result.entries[one.contender].step_seconds; };
   for (const Judged& one : trained) {
     if (decided && one.may_lose <= limit && seconds(one) < seconds(*taken)) taken = &one;

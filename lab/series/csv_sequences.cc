@@ -18,8 +18,8 @@ void CheckTimes(const CsvTable& table, const std::vector<int64_t>& rows, int64_t
   for (std::size_t i = 1; i < times.size(); ++i) {
     if (times[i] > times[i - 1]) continue;
     throw FileError(table.Place(rows[i], column) +
-                    "times of a sequence must increase from row to row; sort the file by it, or name "
-                    "the column that tells sequences apart by --sequence");
+                    "times of a sequence must increase from row to row; sort the file by it. Where sequences are "
+                    "mixed, heed study needs the column that tells them apart (--sequence)");
   }
 }
 

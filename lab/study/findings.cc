@@ -17,6 +17,8 @@ struct Worth {
   bool ahead;     // whether the model is
   Judged behind;  // the one that is not
   double loss;    // of the model
+
+  bool apart() const { return behind.standing == Standing::kBehind; }
 };
 Worth WorthOf(const StudiedTask& task) {
   const ContestResult& contest = task.contest;
@@ -92,13 +94,14 @@ std::string WorthFinding(const StudyResult& result, const StudiedTask& task) {
   const Measure& measure = task.contest.at_time.ColumnOf("loss").measure;
   const Worth worth = WorthOf(task);
   const Baseline& baseline = task.BestBaseline();
-  const bool apart = worth.behind.standing == Standing::kBehind;
+  const bool apart = worth.apart();
   const char* how = !apart ? "worth open" : worth.ahead ? "worth ahead" : "worth behind";
   std::string text =
       TellStudy()(how, "given"_a = Given(result, task), "taken"_a = TakenOf(task.contest).model.Phrase(),
                   "loss"_a = measure.Phrase({worth.loss, worth.loss, worth.loss}), "gap"_a = measure.Text(worth.behind.gap),
                   "baseline"_a = baseline.Phrase(), "other"_a = measure.Phrase({baseline.loss, baseline.loss, baseline.loss}),
                   "low"_a = measure.Text(worth.behind.by_both.low), "high"_a = measure.Text(worth.behind.by_both.high));
+  if (apart && !worth.ahead) text += " " + TellStudy()("worth take", "baseline"_a = baseline.Phrase());
   if (!apart) text += OnOneBlock(task) + WhatWouldDecide(result, worth.behind);
   if ((!apart || !worth.ahead) && !baseline.looks) text += " " + TellStudy()("worth caution");
   const Baseline& luckiest = *std::ranges::min_element(task.baselines, {}, &Baseline::loss);
@@ -119,7 +122,9 @@ std::string ChoiceFinding(const StudyResult& result, const StudiedTask& task) {
                     : taken.decided                      ? "take"
                     : contest.InTheRunning().size() == 1 ? "take for now"
                                                          : "take for now of several";
-  std::string text = TellStudy()(how, "purpose"_a = task.question.purpose, "given"_a = Given(result, task),
+  const Worth worth = WorthOf(task);
+  const std::string purpose = worth.apart() && !worth.ahead ? TellStudy()("of the models") : task.question.purpose;
+  std::string text = TellStudy()(how, "purpose"_a = purpose, "given"_a = Given(result, task),
                                  "taken"_a = TakenOf(contest).model.Phrase(), "price"_a = measure.Text(taken.may_lose),
                                  "margin"_a = measure.Text(contest.Margin()), "running"_a = Join(Running(contest)));
   std::vector<std::string> others;

@@ -100,7 +100,7 @@ Fields FieldsOf(StudyOptions& options) {
     add(Whole("validation", &options.validation, 1, kMostCharacters, "Most characters of the part that chooses rates"));
     add(Whole("test", &options.test, 1, kMostCharacters, "Most characters of the part that measures the reported losses"));
   } else {
-    add(Whole("horizon", &options.horizon, 1, 1 << 12, "Values that a forecast predicts"));
+    add(Whole("horizon", &options.horizon, 1, 1 << 12, "Steps that a forecast predicts, one when not given"));
     add(Whole("longest", &options.longest, 1, 1 << 20,
               "Most steps of a window: of a longer sequence its last steps are read where it has one answer, else all"));
     add(Number(

@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <string>
@@ -33,9 +34,10 @@ void AskForLargePages(const at::Tensor& array) {
   constexpr std::uintptr_t kPage = 4096, kLeast = std::uintptr_t{4} << 20;
   if (array.nbytes() < kLeast) return;
   WithElementType(array.scalar_type(), [&]<class T>(T) {
-    const auto first = reinterpret_cast<std::uintptr_t>(AddressOf<T>(array)), begin = (first + kPage - 1) / kPage * kPage;
+    auto* const first = reinterpret_cast<std::byte*>(AddressOf<T>(array));
+    const std::uintptr_t to_page = (kPage - reinterpret_cast<std::uintptr_t>(first) % kPage) % kPage;
     // A system that declines gives small pages.
-    static_cast<void>(madvise(reinterpret_cast<void*>(begin), first + array.nbytes() - begin, MADV_HUGEPAGE));
+    static_cast<void>(madvise(first + to_page, array.nbytes() - to_page, MADV_HUGEPAGE));
   });
 #else
   static_cast<void>(array);

@@ -310,7 +310,7 @@ TEST(TableStudyTest, SaysWhetherAModelIsWorthIt) {
       << told;
   const StudyResult result = ResultOf({Simple("mean", 4, false)});
   EXPECT_EQ(ChoiceFinding(result, result.tasks.front()),
-            "To estimate y, take the GRU: at this budget it loses nothing to any other that was tried (95 %).");
+            "To estimate y, take the GRU: at this budget it loses nothing to any other model that was trained (95 %).");
 }
 
 TEST(TableStudyTest, ColumnsThatLeaveTheirRangeAreNamed) {

@@ -4,7 +4,7 @@
 //   p[i,:] = softmax(s[i,:])             lse[i] = log sum_j exp(s[i,j])       (natural logarithm; a sink is one more key)
 //   o[i]   = sum_j drop(p[i,j]) (v[j] + c[i,j])
 //
-// with cap(x) = softcap * tanh(x / softcap), the sum of all biases, and a, e, c vectors by offset, added to the content. Terms
+// with cap(x) = softcap * tanh(x / softcap). bias is the sum of all biases; a, e and c are vectors, one for each offset. Terms
 // that no option sets are absent. Options combine; for the few pairs that do not, an error names both.
 //
 // Shapes: q [B, Hq, Nq, D], k [B, Hkv, Nk, D], v [B, Hkv, Nk, Dv], out [B, Hq, Nq, Dv], lse [B, Hq, Nq]. Hq is a multiple
@@ -68,7 +68,7 @@ struct StatisticGradients {
 // correction: [B, Hq, Nq], close to 1: the weights are exp(s - lse) times this, because lse is rounded, the more the larger the
 // scores; 0 where it is unknown. heed/log_sum_exp.h has the exact formula.
 //
-// Keep remainder and correction for Backward.
+// Both are optional; Backward takes them. Leave remainder out in float and double.
 //
 // largest_key: [B, Hq, Nq], the index of the key with the largest weight of its row, the first of equal ones; -1 in rows
 // without weights, and where a sink has more weight than any key. The derivative of the largest weight is that of this key's
@@ -116,7 +116,7 @@ void Backward(const Attention& attention, View<const std::type_identity_t<T>, 4>
               View<const Accum<T>, 3> d_lse = {}, View<const BFloat16, 4> remainder = {},
               View<const Accum<T>, 3> correction = {}, const StatisticGradients<Accum<T>>& statistics = {});
 
-// What a backward pass is made of: Backward's arguments of the same names. d_lse, remainder and correction may be absent.
+// The arguments of Backward of the same names, as a struct. d_lse, remainder and correction may be absent.
 template <class T>
 struct BackwardInputs {
   View<const T, 4> q, k, v, out;

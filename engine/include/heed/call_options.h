@@ -24,7 +24,7 @@ enum class EmptyRow {
 };
 
 // Valid lengths, absent, one per batch row [B], or one per query [B, Nq]: key j counts if j < length. Calls refuse values
-// outside 0..N. A call reads the numbers and keeps no reference.
+// outside 0..Nk, or 0..Nq for queries. A null pointer: absent. A call reads the numbers and keeps no reference.
 struct Lengths {
   View<const int64_t, 2> values;  // [B, 1] or [B, Nq]
 

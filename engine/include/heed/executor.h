@@ -41,8 +41,8 @@ class Executor {
   // first exception after the others have ended. A call from inside a task runs serially.
   virtual void ParallelFor(int64_t tasks, FunctionRef<void(int64_t)> task) = 0;
 
-  // The number of tasks that run at once; below 1 calls throw InvalidArgument. The engine asks once a call and keeps one
-  // scratch area for each.
+  // The number of tasks that run at once. If it is below 1, calls throw InvalidArgument. The engine asks once a call and keeps
+  // one scratch area for each.
   virtual int concurrency() const = 0;
 };
 

@@ -16,7 +16,8 @@
 #else
 #define HEED_C_API
 #endif
-/* Tells gcc that the call reads nothing behind the address, so that it does not warn of uninitialised memory for results. */
+/* Tells gcc that the call does not read the memory that the pointer names, so that it does not warn of uninitialised memory for
+ * results. */
 #if defined(__GNUC__) && !defined(__clang__) && __GNUC__ >= 11
 #define HEED_C_ADDRESS_ONLY __attribute__((access(none, 1)))
 #else
@@ -91,7 +92,8 @@ HEED_C_API heed_attention heed_attention_default(void);
 HEED_C_API heed_status heed_forward(const heed_attention* attention, heed_type type, heed_array q, heed_array k, heed_array v,
                                     heed_array out, heed_array lse);
 
-/* The gradients of sum(out * d_out); absent ones are not computed. Gradients of tables have the tables' types and shapes. */
+/* The gradients of sum(out * d_out); one whose data is NULL is not computed. Gradients of tables have the tables' types and
+ * shapes. */
 typedef struct heed_gradients {
   heed_array q, k, v;
   heed_array bias;

@@ -27,7 +27,7 @@ struct SeriesInput {
 };
 
 // All of shape [rows, answered, outputs]: `answered` is the steps if each step has an answer, else 1; `outputs` are the
-// probabilities of the classes, one value, or a forecast's values one, two, .. steps after the last. Zeros after a row's
+// probabilities of the classes, one value, or the forecasts for 1, 2, .. steps after the last. Zeros after a row's
 // length.
 struct SeriesAnswers {
   View<double, 3> values;
@@ -50,7 +50,7 @@ class SeriesModel {
 
   const std::string& name() const { return name_; }  // "GRU", "ridge regression"
   const SeriesForm& form() const { return form_; }
-  // The answers that a sequence of so many steps has.
+  // The number of answers for a sequence of `steps` steps.
   int64_t Answered(int64_t steps) const { return form_.Answered(steps); }
 
   // The answers of `heed predict` for the same sequences. A network reads the last form().steps() steps of long sequences; if
