@@ -242,7 +242,8 @@ TEST(StudyFindingsTest, TheChoiceHasAPriceAndNamesWhatIsAsGood) {
   const auto choice = [](const StudyResult& result) { return ChoiceFinding(result, result.tasks.front()); };
   const StudyResult one = Studied({{"gru", "none", About(2.0)}, {"lstm", "none", About(2.3)}});
   EXPECT_EQ(choice(one),
-            "To predict the next character, take the GRU: at this budget it loses nothing to any other model that was trained (95 %).");
+            "To predict the next character, take the GRU: at this budget it loses nothing to any other model that was trained "
+            "(95 %).");
   EXPECT_EQ(NextCommand(one), "");
   EXPECT_EQ(UseCommand(one), "heed generate report/model --prompt 'Once upon'");
   StudyResult two = Studied({{"gru", "none", About(2.0)}, {"lstm", "none", About(2.0)}, {"rnn", "none", About(3.0)}});
