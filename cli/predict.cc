@@ -4,6 +4,8 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include <fmt/core.h>
 
@@ -12,9 +14,12 @@
 #include "cli/place.h"
 #include "heed/error.h"
 #include "heed/nn/replacement_file.h"
+#include "heed/shown_name.h"
 #include "lab/report/file.h"
 #include "lab/report/json.h"
 #include "lab/report/progress.h"
+#include "lab/series/data.h"
+#include "lab/series/form.h"
 #include "lab/series/kept_model.h"
 #include "lab/series/predictions.h"
 #include "lab/series/stream.h"
@@ -60,6 +65,30 @@ class Table {
   std::optional<nn::ReplacementFile> file_;
 };
 
+// Sequences with fewer steps than a forecast reads.
+class ShortHistories {
+ public:
+  explicit ShortHistories(const lab::KeptModel& model) : form_(model.form) {}
+
+  void Look(const lab::SeriesData& data) {
+    for (const lab::SeriesSequence& sequence : data.sequences) {
+      if (!form_.Forecasts() || sequence.steps >= form_.context) continue;
+      if (count_++ == 0) first_ = fmt::format("sequence {} has {}", ShownName(sequence.id), sequence.steps);
+    }
+  }
+  std::string Note() const {
+    if (count_ == 0) return {};
+    const std::string others = count_ == 1 ? "" : fmt::format(", and {} others have fewer too", count_ - 1);
+    return fmt::format("{} of the {} steps that a forecast reads{}: expect worse answers, or give their earlier rows too",
+                       first_, form_.context, others);
+  }
+
+ private:
+  const lab::SeriesForm& form_;
+  int64_t count_ = 0;
+  std::string first_;
+};
+
 int RunPredict(const PredictArguments& arguments, const Context& context) {
   if (lab::HoldsCounts(arguments.model))
     throw FileError(arguments.model +
@@ -76,16 +105,20 @@ int RunPredict(const PredictArguments& arguments, const Context& context) {
   std::optional<lab::Progress> progress;
   progress.emplace("predict, KiB", (stream->size() + 1023) / 1024, context.quiet);
   int64_t answers = 0;
+  ShortHistories brief(model);
   while (const std::optional<lab::SeriesData> part = stream->Next()) {
     if (lab::Interrupted()) throw lab::Interruption("interrupted; no file was written");
     const lab::Predictions predictions = lab::Predict(model, *part);
     table.Add(predictions);
+    brief.Look(*part);
     answers += std::ssize(predictions.rows);
     progress->Update((stream->read() + 1023) / 1024, fmt::format("{} answers", answers));
   }
   table.End();
   progress.reset();
-  TellNotes(lab::NameOfInput(arguments.data), stream->Notes(), context);
+  std::vector<std::string> notes = stream->Notes();
+  if (std::string note = brief.Note(); !note.empty()) notes.push_back(std::move(note));
+  TellNotes(lab::NameOfInput(arguments.data), notes, context);
   return 0;
 }
 

@@ -170,6 +170,10 @@ def test_a_forecast_follows_the_last_row(tmp_path):
         reached = json.loads((tmp_path / "report" / model / "config.json").read_text(encoding="utf-8"))["reached"]["loss"]
         scores = json.loads(run("eval", tmp_path / "report" / model, tmp_path / "sold.csv", "--json").stdout)
         assert scores["mse"] == pytest.approx(reached, rel=1e-5, abs=1e-9), model
+    with open(tmp_path / "week.csv", "w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows([("sold",), *((value,) for value in values[183:190])])
+    short = run("predict", tmp_path / "report" / "models" / "forecast-gru", tmp_path / "week.csv")
+    assert short.returncode == 0 and "has 7 of the 14 steps that a forecast reads: expect worse answers" in short.stderr, short.stderr
     array = numpy.array(values[:190]).reshape(1, 190, 1)
     numpy.save(tmp_path / "sold.npy", array)
     from_array = predicted(tmp_path / "report" / "model", tmp_path / "sold.npy")

@@ -43,6 +43,12 @@ class Validation : public ::testing::Test {
 TEST_F(Validation, NamesShapesThatDoNotFit) {
   Refuses(
       [&](Float& p) {
+        heed::Forward({}, p.Queries(p.q), View<const float, 4>(), p.Values(p.v), p.Outputs(p.out), p.Lse(), p.workspace,
+                      serial_);
+      },
+      {"k: it is absent; expected [B, Hkv, Nk, D] beside q, which is [2, 4, 5, 8]"});
+  Refuses(
+      [&](Float& p) {
         auto k = p.Keys(p.k);
         k.extent[3] = 7;
         heed::Forward({}, p.Queries(p.q), k, p.Values(p.v), p.Outputs(p.out), p.Lse(), p.workspace, serial_);

@@ -115,6 +115,8 @@ std::vector<Malformed> MalformedFiles() {
       {"SevenBytes", std::string(7, '\0'), "too short"},
       {"LengthZero", FileOf(""), "start with '{'"},
       {"LengthBeyondFile", FileOf("{}", "", 3), "the header claims 3 bytes"},
+      {"ZipOfTorch", std::string("PK\x03\x04\0\0\x08\x08\0\0", 10), "one of torch.save"},
+      {"Pickle", std::string("\x80\x02}q\0X\x04\0\0\0", 10), "one of torch.save"},
       {"LengthHuge", FileOf("{}", "", uint64_t{1} << 62), "more than the limit"},
       {"LengthAllOnes", FileOf("{}", "", std::numeric_limits<uint64_t>::max()), "claims 18446744073709551615 bytes"},
       {"LengthOverLimit", FileOf("{}" + std::string((int64_t{16} << 20) - 1, ' ')), "more than the limit of 16777216"},

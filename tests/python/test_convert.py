@@ -57,6 +57,22 @@ def losses(model, steps, optimizer):
     return torch.stack(found)
 
 
+bound_before = F.scaled_dot_product_attention
+
+
+class BoundBefore(torch.nn.Module):
+    def forward(self, x):
+        return bound_before(x, x, x)
+
+
+def test_a_function_bound_under_another_name(heeds_calls):
+    model, x = BoundBefore(), torch.randn(1, 2, 5, 8)
+    expected = model(x)
+    assert [layer.name for layer in heed.convert(model).changed] == [""]
+    torch.testing.assert_close(model(x), expected)
+    assert heeds_calls.seen == 1
+
+
 def test_training_goes_on_to_the_same_losses():
     alone, model = transformer(), transformer()
     optimizers = [torch.optim.AdamW(m.parameters(), 1e-2) for m in (alone, model)]

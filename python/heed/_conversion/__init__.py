@@ -84,11 +84,12 @@ def _functions(kind: type) -> Iterable[types.FunctionType]:
 
 
 def _names(function: types.FunctionType, depth: int) -> bool:
-    """Whether a function, or a function of its package that it calls, calls scaled_dot_product_attention by name."""
+    """Whether a function, or a function of its package that it calls, calls scaled_dot_product_attention, under any global name."""
     names = function.__code__.co_names
-    if _SDPA in names:
+    bound = [function.__globals__.get(name) for name in names]
+    if _SDPA in names or any(getattr(f, "__name__", None) == _SDPA for f in bound):
         return True
-    called = (inspect.unwrap(f) for f in map(function.__globals__.get, names) if isinstance(f, types.FunctionType))
+    called = (inspect.unwrap(f) for f in bound if isinstance(f, types.FunctionType))
     package = function.__module__.partition(".")[0]
     return depth > 0 and any(
         isinstance(f, types.FunctionType) and f.__module__.partition(".")[0] == package != "torch" and _names(f, depth - 1) for f in called
