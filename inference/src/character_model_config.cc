@@ -28,8 +28,9 @@ int64_t DefaultDistance(const CharacterModelConfig& config) {
 CharacterModelConfig CharacterModelConfig::Read(const std::string& path) {
   const ConfigReader reader(path);
   reader.Integer(reader.file(), "format", kFormat, kFormat);
-  if (ConfigReader::Has(reader.file(), "kind") && reader.Text(reader.file(), "kind") == "counts")
-    reader.Fail("it holds counts of characters, not a network; heed::CountingModel opens it");
+  const std::string kind = ConfigReader::Has(reader.file(), "kind") ? reader.Text(reader.file(), "kind") : "";
+  if (kind == "counts") reader.Fail("it holds counts of characters, not a network; heed::CountingModel opens it");
+  if (kind == "table") reader.Fail("it holds a model of labelled sequences; heed::SeriesModel opens it");
   const Json& model = reader.Object(reader.file(), "model");
   const std::string objective = reader.Text(model, "objective");
   if (objective != "causal")

@@ -29,6 +29,8 @@ SeriesModel::SeriesModel(const std::string& folder) {
   const std::string weights_path = folder + "/model.safetensors";
   const ConfigReader config(folder + "/config.json");
   config.Integer(config.file(), "format", kFormatOfSeries, kFormatOfSeries);
+  if (!ConfigReader::Has(config.file(), "kind") && ConfigReader::Has(config.file(), "model"))
+    config.Fail("it holds a model that continues texts; heed::CharacterModel opens it");
   if (config.Text(config.file(), "kind") != kKind) config.Fail("'kind' is not \"table\"");
   name_ = config.Text(config.file(), "name");
   const ConfigReader::Json& form = config.Object(config.file(), "form");

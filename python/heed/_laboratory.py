@@ -32,7 +32,7 @@ def require_options(command: str, keywords: Iterable[str], reserved: Iterable[st
     known = options_of(command).difference(reserved)
     for keyword in keywords:
         if flag_of(keyword) not in known:
-            near = difflib.get_close_matches(flag_of(keyword), known, n=1, cutoff=0.5)
+            near = difflib.get_close_matches(flag_of(keyword), known, n=1, cutoff=0.65)
             told = f"did you mean {near[0].replace('-', '_')!r}?" if near else f"`heed {command} --help` lists them"
             raise TypeError(f"{command}() got an unexpected option {keyword!r}; {told}")
 

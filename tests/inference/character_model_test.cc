@@ -9,6 +9,7 @@
 #include <limits>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -304,13 +305,16 @@ TEST_F(CharacterModelTest, ARefusedStepLeavesTheCachesAsTheyWere) {
   EXPECT_EQ(model.Step(tokens, caches, serial_), first);
 }
 
-TEST_F(CharacterModelTest, CountsAreRefusedByName) {
-  std::ofstream(At("config.json")) << nlohmann::json{{"format", 1}, {"kind", "counts"}};
-  try {
-    Open();
-    FAIL();
-  } catch (const FileError& error) {
-    EXPECT_NE(std::string(error.what()).find("counts of characters, not a network"), std::string::npos) << error.what();
+TEST_F(CharacterModelTest, OtherKindsOfModelsAreRefusedByName) {
+  for (const auto& [kind, told] : {std::pair("counts", "counts of characters, not a network; heed::CountingModel opens it"),
+                                   std::pair("table", "a model of labelled sequences; heed::SeriesModel opens it")}) {
+    std::ofstream(At("config.json")) << nlohmann::json{{"format", 1}, {"kind", kind}};
+    try {
+      Open();
+      FAIL();
+    } catch (const FileError& error) {
+      EXPECT_NE(std::string(error.what()).find(told), std::string::npos) << error.what();
+    }
   }
 }
 

@@ -296,6 +296,8 @@ TEST_F(SeriesModelTest, FoldersThatContradictThemselvesAreRefusedByFieldAndFile)
   EXPECT_EQ(refusal([](Json&) {}), "");
   EXPECT_TRUE(Holds(refusal([](Json& json) { json["format"] = 2; }), "config.json: 'format' is not an integer in 1..1"));
   EXPECT_TRUE(Holds(refusal([](Json& json) { json["kind"] = "text"; }), "'kind' is not \"table\""));
+  EXPECT_TRUE(Holds(refusal([](Json& json) { json.erase("kind"), json["model"] = Json::object(); }),
+                    "it holds a model that continues texts; heed::CharacterModel opens it"));
   EXPECT_TRUE(Holds(refusal([](Json& json) { json["form"].erase("mean"); }), "'mean' is missing"));
   EXPECT_TRUE(Holds(refusal([](Json& json) { json["form"]["mean"] = {1.0, "x"}; }), "'mean' is not a list of numbers"));
   EXPECT_TRUE(Holds(refusal([](Json& json) { json["form"]["goal"] = "guess"; }), "goal: \"guess\" is unknown"))

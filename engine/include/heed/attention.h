@@ -151,7 +151,7 @@ void BackwardTangent(const Attention& attention, const BackwardInputs<T>& inputs
                      const BiasGradients<Accum<T>>& t_d_biases, Workspace& workspace, Executor& executor);
 
 // The weights before dropout of chosen heads and queries: weights[b, x, y, :] are those of head heads[x] and query rows[y]
-// over all keys, [B, heads, rows, Nk]. lse is that of the forward pass. Not for packed sequences.
+// over all keys, [B, heads, rows, Nk]. lse is that of the forward pass. Not for packed sequences. Name T: Weights<float>(..).
 template <class T>
 void Weights(const Attention& attention, View<const T, 4> q, View<const T, 4> k, View<const Accum<T>, 3> lse,
              View<const int64_t, 1> heads, View<const int64_t, 1> rows, View<Accum<T>, 4> weights, Workspace& workspace,
