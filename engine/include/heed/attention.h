@@ -8,8 +8,8 @@
 // that no option sets are absent. Options combine; for the few pairs that do not, an error names both.
 //
 // Shapes: q [B, Hq, Nq, D], k [B, Hkv, Nk, D], v [B, Hkv, Nk, Dv], out [B, Hq, Nq, Dv], lse [B, Hq, Nq]. Hq is a multiple
-// of Hkv; query head h reads key head h / (Hq / Hkv). Any extent may be 0; an array has at most 2^48 elements, where an extent
-// of 0 counts as 1. Inputs may have any strides. An element of an output must share memory with no other element of an output
+// of Hkv; query head h reads key head h / (Hq / Hkv). Any extent may be 0; an array has at most 2^48 elements (here an extent
+// of 0 counts as 1). Inputs may have any strides. An element of an output must share memory with no other element of an output
 // and with nothing that the call reads, arrays of options included; arrays may interleave without sharing. Elements are float,
 // double, BFloat16 or Float16. 16-bit calls compute in float and round once (BFloat16 with Precision::kFused more often); their
 // lse, tables and gradients of tables are float.
@@ -65,8 +65,8 @@ struct StatisticGradients {
 // remainder: for 16-bit calls, in the shape of out: the rounding error of out, rounded to BFloat16. Gradients contain
 // sum(out * d_out), which loses digits without it where scores are large.
 //
-// correction: [B, Hq, Nq], close to 1: the weights are exp(s - lse) times this, because lse is rounded, the more the larger the
-// scores; 0 where it is unknown. heed/log_sum_exp.h has the exact formula.
+// correction: [B, Hq, Nq], close to 1: weights = correction * exp(s - lse). It makes up for the rounding of lse, which grows
+// with the scores; 0 where it is unknown. heed/log_sum_exp.h has the exact formula.
 //
 // Both are optional; Backward takes them. Leave remainder out in float and double.
 //
@@ -127,9 +127,9 @@ struct BackwardInputs {
   View<const Accum<T>, 3> correction{};
 };
 
-// The tangents of what a backward pass has by rows, each in the shape of what it belongs to; an absent one is 0. Those of out
-// and lse are what Tangent returned for the same tangents of the inputs: out is needed where any of these is there, lse where
-// that of q, k or a bias is.
+// Tangents of out, lse, d_out and d_lse, each in the shape of what it belongs to; an absent one is 0. Those of out and lse are
+// what Tangent returned for the same tangents of the inputs: give out's if any of these is given, lse's if one of q, k or a
+// bias is.
 template <class T>
 struct RowTangents {
   View<const T, 4> out{};
@@ -138,7 +138,7 @@ struct RowTangents {
   View<const Accum<T>, 3> d_lse{};
 };
 
-// How fast Backward's gradients change when all that they are made of changes at the speed of its tangent: with Tangent, every
+// The derivative of Backward's gradients along the given tangents of all that they are made of. With Tangent, that is every
 // second derivative in linear memory. The gradient of sum(out * d_out) + sum(lse * d_lse) has a symmetric Jacobian. So along
 // tangents u this is the product of that Hessian with u; and gradients u of Backward's results give this to q, k, v and biases,
 // and Tangent's t_out and t_lse along u to d_out and d_lse.

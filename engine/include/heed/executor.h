@@ -31,8 +31,8 @@ class FunctionRef<R(Args...)> {
 
 // Runs independent tasks, on any threads and in any order. Results do not depend on the executor: the shape of the problem
 // alone divides the work, and sums have a fixed order. Results are also the same with an executor of your own that runs a task
-// twice, late, never or under another number. Its exceptions reach the caller of the engine; outputs then hold unspecified
-// numbers, and the call wrote nothing else.
+// twice, late, never or under another number: those that run do all the work. Its exceptions reach the caller of the engine;
+// outputs then hold unspecified numbers, and the call wrote nothing else.
 class Executor {
  public:
   virtual ~Executor() = default;

@@ -1,4 +1,4 @@
-// What of a machine decides how fast a call is, and no bit of its result: `heed info` prints it.
+// Properties of a machine that change the speed of calls and no bit of their results; `heed info` prints them.
 #ifndef HEED_MACHINE_H_
 #define HEED_MACHINE_H_
 
@@ -15,9 +15,9 @@ struct Machine {
   // Whether pairs of bfloat16 numbers are multiplied by the processor's instruction where it has one (VDPBF16PS), rather than
   // as two fused multiply-adds of widened numbers.
   bool pair_instruction = true;
-  // Keys and values that a panel of queries meets are asked for a tile ahead where they are more than this.
+  // Where the keys and values that a panel of queries meets have more bytes than this, the kernel asks for the next tile.
   int64_t far = 0;
-  // Few queries ask `few_ahead` behind the keys and values at hand where those of the call are more than this.
+  // Where the keys and values of a call have more bytes than this, few queries ask for those `few_ahead` bytes further on.
   int64_t call_far = 0, few_ahead = 0;
 
   bool operator==(const Machine&) const = default;
