@@ -24,8 +24,8 @@ std::string ReadHeaderText(const InputFile& file, const SafetensorsLimits& limit
   if (file.size() < kLengthBytes) file.Fail(file.size(), "the file is too short for a safetensors header");
   uint64_t length = 0;
   file.Read(0, kLengthBytes, &length);
-  // Archives begin with "PK", pickles with 0x80.
-  if (length > static_cast<uint64_t>(limits.header_bytes) && ((length & 0xFFFF) == 0x4B50 || (length & 0xFF) == 0x80))
+  // Read as a length, the "PK" of an archive or the 0x80 of a pickle begins a number that no header reaches.
+  if (length >> 40 != 0 && ((length & 0xFFFF) == 0x4B50 || (length & 0xFF) == 0x80))
     file.Fail(0, "this is no safetensors file but one of torch.save; read it with torch.load(path, weights_only=True)");
   if (length > static_cast<uint64_t>(limits.header_bytes)) {
     file.Fail(0, "the header claims " + std::to_string(length) + " bytes, more than the limit of " +

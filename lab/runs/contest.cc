@@ -9,6 +9,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+bool MayBeTheBest(const Judged& judged) { return judged.standing == Standing::kLeads || judged.standing == Standing::kTied; }
+
 Json ToJson(const std::vector<Judged>& verdict, const std::vector<Entry>& entries) {
   Json json = Json::array();
   for (const Judged& judged : verdict) {
@@ -59,8 +61,7 @@ double Entry::FromHalf() const {
 std::vector<const Entry*> ContestResult::InTheRunning() const {
   std::vector<const Entry*> running;
   for (const Judged& judged : verdict) {
-    if (judged.standing == Standing::kLeads || judged.standing == Standing::kTied)
-      running.push_back(&entries[judged.contender]);
+    if (MayBeTheBest(judged)) running.push_back(&entries[judged.contender]);
   }
   return running;
 }
@@ -79,9 +80,7 @@ Recommendation Recommend(const ContestResult& result) {
                 [](const Judged& one) { return one.standing == Standing::kStopped || one.standing == Standing::kDiverged; });
   const bool decided = std::ranges::min(trained, {}, &Judged::may_lose).may_lose <= limit;
   // One that is behind for certain is no answer to an open question, however well its loss is known.
-  if (!decided)
-    std::erase_if(trained,
-                  [](const Judged& one) { return one.standing != Standing::kLeads && one.standing != Standing::kTied; });
+  if (!decided) std::erase_if(trained, [](const Judged& one) { return !MayBeTheBest(one); });
   const Judged* taken = &*std::ranges::min_element(trained, {}, &Judged::may_lose);
   const auto seconds = [&](const Judged& one) { return result.entries[one.contender].step_seconds; };
   for (const Judged& one : trained) {

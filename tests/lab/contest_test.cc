@@ -275,6 +275,19 @@ TEST(ContestTest, WithinTheToleranceTheFastestIsTaken) {
   EXPECT_DOUBLE_EQ(strict.Margin(), 1e-3 * strict.verdict.front().loss);
 }
 
+TEST(ContestTest, WhatIsBehindForCertainIsNotTakenWhileTheRestIsOpen) {
+  Formula sample;
+  ContestResult result = Hold("test", sample.Of(), Options(), nullptr);
+  ASSERT_EQ(result.verdict.size(), 3U);
+  result.tolerance = 1e-6;
+  result.verdict[0].standing = Standing::kLeads, result.verdict[0].may_lose = 0.5;
+  result.verdict[1].standing = Standing::kTied, result.verdict[1].may_lose = 0.4;
+  result.verdict[2].standing = Standing::kBehind, result.verdict[2].may_lose = 0.3;
+  const Recommendation taken = Recommend(result);
+  EXPECT_FALSE(taken.decided);
+  EXPECT_EQ(taken.contender, result.verdict[1].contender) << "its loss is known best of those that may be the best";
+}
+
 TEST(ContestTest, OneRunOfEachDecidesNothing) {
   Formula sample;
   ContestOptions options = Options();

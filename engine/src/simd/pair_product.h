@@ -46,12 +46,14 @@ struct PairSize {
 
 // Whether this processor multiplies pairs.
 bool HasPairProducts();
-// Whether calls let it: as MachineInUse() says, unless told otherwise. For tests; not while other threads compute.
+// Whether calls let it: as MachineInUse() says, unless told otherwise. Kernels ask for every product, so the answer is kept in
+// two numbers: whether MachineInUse() was asked, and what it said.
 extern std::atomic<bool> decided_on_pairs, pairs_in_use;
 bool DecideOnPairs();
 inline bool UsesPairProducts() {
   return decided_on_pairs.load(std::memory_order_acquire) ? pairs_in_use.load(std::memory_order_relaxed) : DecideOnPairs();
 }
+// For tests; not while other threads compute.
 void UsePairProducts(bool use);
 
 // What follows is only for processors that have it; kernels call simd/pair_product-inl.h.

@@ -109,6 +109,7 @@ HWY_INLINE void RegisterTile(D d, Scalars<T> a, VectorRows<const T> b, int64_t s
   };
   int64_t step = 0;
   if constexpr (kSteps == Steps::kPairs) {
+    // From the odd step of a pair back to the even one, and on to the next odd one. A last step without another is taken below.
     move(1);
     for (; step + 2 <= steps; step += 2) {
       take(-1);
