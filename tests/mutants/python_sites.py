@@ -12,6 +12,15 @@ _SIGN = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.FloorDiv: 
          ast.Gt: ">", ast.GtE: ">=", ast.Eq: "==", ast.NotEq: "!=", ast.Is: "is", ast.IsNot: "is not", ast.In: "in",
          ast.NotIn: "not in", ast.And: "and", ast.Or: "or"}
 
+# What fault.h says, in one line. TorchDynamo takes the answer of a function with this mark for a constant, and does not look into it.
+_CHOICE = (
+    "import mmap as _mmap, os as _os; _heed_faults = _os.environ.get('HEED_FAULT', '').split(','); "
+    "_heed_reached = _mmap.mmap(_os.open(_os.environ['HEED_FAULT_REACHED'], _os.O_RDWR), 1024) if 'HEED_FAULT_REACHED' in _os.environ "
+    "else bytearray(1024); "
+    "_heed_fault = lambda number: (_heed_reached.__setitem__(number, 1), str(number) in _heed_faults)[1]; "
+    "_heed_fault._dynamo_marked_constant = True"
+)  # fmt: skip
+
 
 def _wrong(node):
     """(description, wrong node) of each fault of an expression."""
@@ -77,12 +86,12 @@ def planted(text, chosen):
             raise ValueError(f"{site.path}:{site.line}: two faults within each other")
         taken.append((site.begin, site.end))
         right = data[site.begin:site.end].decode()
-        data = data[:site.begin] + f"(({site.wrong}) if '{number}' in _heed_faults else ({right}))".encode() + data[site.end:]
+        data = data[:site.begin] + f"(({site.wrong}) if _heed_fault({number}) else ({right}))".encode() + data[site.end:]
     tree = ast.parse(text)
     first = next((node for node in tree.body if not (isinstance(node, ast.Expr) or (isinstance(node, ast.ImportFrom) and node.module == "__future__"))), None)
     lines = data.decode().split("\n")
     at = first.lineno - 1 if first else len(lines)
     if first is not None and getattr(first, "decorator_list", None):
         at = first.decorator_list[0].lineno - 1
-    lines.insert(at, "import os as _os; _heed_faults = _os.environ.get('HEED_FAULT', '').split(',')")
+    lines.insert(at, _CHOICE)
     return "\n".join(lines)
