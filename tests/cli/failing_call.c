@@ -4,11 +4,13 @@
 //   memory           malloc and its kin give no memory (ENOMEM)
 //   write            write, writev, fwrite, fflush, rename (ENOSPC) and fsync (EIO)
 //   read             read, pread, fread and the opening of files that are not the machine's (EIO)
+//   signal           none fails: somebody types Ctrl-C (SIGINT) at the N-th call for memory
 // HEED_CALLS=FILE:   where the number of calls of that kind is written at the end
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -22,14 +24,19 @@ void* __libc_calloc(size_t count, size_t bytes);
 void* __libc_realloc(void* memory, size_t bytes);
 void* __libc_memalign(size_t alignment, size_t bytes);
 
-enum Kind { kNone, kMemory, kWrite, kRead };
+enum Kind { kNone, kMemory, kWrite, kRead, kSignal };
 static enum Kind kind;
 static long chosen;
 static atomic_long calls;
 static atomic_int begun;
 
 static int Fails(enum Kind of, int error) {
-  if (!atomic_load(&begun) || kind != of || atomic_fetch_add(&calls, 1) + 1 != chosen) return 0;
+  const _Bool counts = kind == of || (kind == kSignal && of == kMemory);
+  if (!atomic_load(&begun) || !counts || atomic_fetch_add(&calls, 1) + 1 != chosen) return 0;
+  if (kind == kSignal) {
+    raise(SIGINT);
+    return 0;
+  }
   errno = error;
   return 1;
 }
@@ -59,7 +66,9 @@ int __libc_start_main(int (*program)(int, char**, char**), int argc, char** argv
                       void (*loader)(void), void* stack) {
   const char* asked = getenv("HEED_FAIL");
   if (asked != NULL) {
-    kind = strncmp(asked, "memory:", 7) == 0 ? kMemory : strncmp(asked, "write:", 6) == 0 ? kWrite : kRead;
+    static const char* const kNames[] = {"none", "memory", "write", "read", "signal"};
+    for (kind = kSignal; kind != kNone && strncmp(asked, kNames[kind], strlen(kNames[kind])) != 0; --kind) {
+    }
     chosen = atol(strchr(asked, ':') + 1);
   }
   unsetenv("LD_PRELOAD");  // programs that this one starts have their own faults

@@ -20,8 +20,8 @@ static const std::bitset<1024> heed_chosen_faults = [] {
   return chosen;
 }();
 
-// Where HEED_FAULT_REACHED names a file of 1024 bytes: that file in memory. Whoever comes to fault 7's place sets its byte 7, so that a
-// test's own process and all that it starts tell together which faults the test can see.
+// Where HEED_FAULT_REACHED names a file of 1024 bytes: that file in memory. Whoever comes to fault 7's place sets its byte 7,
+// so that a test's own process and all that it starts tell together which faults the test can see.
 static unsigned char* const heed_reached_faults = []() -> unsigned char* {
   const char* name = getenv("HEED_FAULT_REACHED");
   const int file = name == nullptr ? -1 : open(name, O_RDWR | O_CLOEXEC);
