@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import difflib
 import functools
 import re
@@ -66,27 +67,33 @@ def run(words: Iterable[str], show: bool) -> None:
     other exception here, interrupts the program and waits for its end; a second one kills it.
     """
     told: list[str] = []
+
     # In a session of its own a Ctrl-C of the terminal does not reach it beside this function's signal: a second one kills it.
-    with subprocess.Popen(
-        [_program.path(), *words],
-        env=_program.environment(),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        encoding="utf-8",
-        errors="replace",
-        start_new_session=True,
-    ) as process:
+    def start() -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [_program.path(), *words],
+            env=_program.environment(),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            encoding="utf-8",
+            errors="replace",
+            start_new_session=True,
+        )
+
+    # Python raises KeyboardInterrupt in the main thread alone, so one that comes while another thread starts the program loses nothing.
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        started = pool.submit(start)
         try:
-            _follow(process, told, show)
-        except BaseException:
-            process.send_signal(signal.SIGINT)
             try:
-                _follow(process, told, show)
-            except BaseException:  # asked again
-                process.kill()
+                _follow(started.result(), told, show)
+            except BaseException:
+                started.result().send_signal(signal.SIGINT)
+                _follow(started.result(), told, show)
                 raise
-            raise
+        finally:
+            with started.result() as process:
+                process.kill()  # where it was asked again; one that has ended hears nothing
     if process.returncode == 0:
         return
     begin = max((place for place, line in enumerate(told) if line.startswith("heed: ")), default=0)

@@ -344,10 +344,16 @@ def test_an_interrupt_waits_for_the_programs_end(script, tmp_path, interruptible
     assert (tmp_path / "ended").read_text(encoding="utf-8") == "ended\n" and capsys.readouterr().err == "go on\n"
 
 
-def test_a_second_interrupt_kills_it(script, tmp_path, interruptible):
+@pytest.mark.parametrize("at_once", [False, True])
+def test_a_second_interrupt_kills_it(at_once, script, tmp_path, interruptible, monkeypatch):
     script(f"echo $$ > {tmp_path}/id\ntrap 'touch {tmp_path}/deaf' INT\ntouch {tmp_path}/begun\nwhile :; do sleep 0.01; done")
     interrupt_when((tmp_path / "begun").exists)
-    interrupt_when((tmp_path / "deaf").exists)
+    if at_once:  # while the first is still being passed on
+        passed_on = subprocess.Popen.send_signal
+        twice = lambda process, number: passed_on(process, number) or (number == signal.SIGINT and os.kill(os.getpid(), number))  # noqa: E731
+        monkeypatch.setattr(subprocess.Popen, "send_signal", twice)
+    else:
+        interrupt_when((tmp_path / "deaf").exists)
     with pytest.raises(KeyboardInterrupt):
         _laboratory.run(["study"], show=False)
     state = pathlib.Path(f"/proc/{(tmp_path / 'id').read_text(encoding='utf-8').strip()}/status")
