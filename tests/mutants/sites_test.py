@@ -59,13 +59,18 @@ class Planted(unittest.TestCase):
                     chosen[len(chosen) + 1] = site
             command = run(pathlib.Path(folder), chosen)
 
+            record = pathlib.Path(folder, "reached")
+            record.write_bytes(bytes(1024))
+
             def printed(*faults):
-                environment = os.environ | {"HEED_FAULT": ",".join(map(str, faults))}
+                environment = os.environ | {"HEED_FAULT": ",".join(map(str, faults)), "HEED_FAULT_REACHED": str(record)}
                 result = subprocess.run(command, env=environment, text=True, capture_output=True, check=False)
                 return result.stdout if result.returncode == 0 else "an error"
 
             right, wrong = printed(), [printed(number) for number in chosen]
             seen = [number for number, text in enumerate(wrong, 1) if text != right]
+            reached = {number for number, byte in enumerate(record.read_bytes()) if byte}
+            self.assertTrue(set(seen) <= reached <= set(chosen))
             return right, wrong, {printed(*two) for two in itertools.combinations(seen, 2)}
 
     def test_in_cpp(self):
