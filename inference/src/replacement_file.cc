@@ -9,7 +9,6 @@
 #include <atomic>
 #include <cerrno>
 #include <climits>
-#include <cstdio>
 #include <memory>
 #include <string_view>
 #include <system_error>
@@ -32,9 +31,15 @@ std::string FolderOf(const std::string& path) {
   return slash == std::string::npos ? "./" : path.substr(0, slash + 1);
 }
 
+// The name behind the last slash.
+std::string NameIn(const std::string& path) { return path.substr(path.rfind('/') + 1); }
+
+// A folder held by its descriptor, opened to read its entries or to make them last; -1 where it may not be read.
+int OpenEntries(int folder) { return ::openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC); }
+
 // Makes a rename survive a power failure where the file system supports it.
-void SyncFolder(const std::string& folder) {
-  const int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+void SyncFolder(int folder) {
+  const int descriptor = OpenEntries(folder);
   if (descriptor < 0) return;
   ::fsync(descriptor);
   ::close(descriptor);
@@ -66,16 +71,18 @@ void RemoveIfAbandoned(int folder, const char* name) {
   ::close(descriptor);
 }
 
-void RemoveLeftovers(const std::string& target) {
-  const std::string folder = FolderOf(target);
-  const std::string prefix = target.substr(target.rfind('/') + 1) + kPartial;
-  const std::unique_ptr<DIR, int (*)(DIR*)> entries(::opendir(folder.c_str()), &::closedir);
-  if (!entries) return;
+void RemoveLeftovers(int folder, const std::string& name_of_target) {
+  const std::string prefix = name_of_target + kPartial;
+  const int descriptor = OpenEntries(folder);
+  if (descriptor < 0) return;
+  const std::unique_ptr<DIR, int (*)(DIR*)> entries(::fdopendir(descriptor), &::closedir);
+  if (!entries) {
+    ::close(descriptor);
+    return;
+  }
   while (const dirent* entry = ::readdir(entries.get())) {
     const std::string_view name = entry->d_name;
-    if (name.starts_with(prefix) && IsWriterNumber(name.substr(prefix.size()))) {
-      RemoveIfAbandoned(::dirfd(entries.get()), entry->d_name);
-    }
+    if (name.starts_with(prefix) && IsWriterNumber(name.substr(prefix.size()))) RemoveIfAbandoned(folder, entry->d_name);
   }
 }
 
@@ -87,23 +94,28 @@ ReplacementFile::ReplacementFile(std::string path) : path_(std::move(path)) {
   }
   if (path_.empty()) throw FileError("cannot create a file without a name");
   FindTarget();
-  RemoveLeftovers(target_);
+  // Whatever the path leads to later: the file is written, renamed and removed in this folder.
+  folder_ = ::open(FolderOf(target_).c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
+  if (folder_ < 0) Fail("create", errno);
+  RemoveLeftovers(folder_, NameIn(target_));
   try {
     Create();
     if (replaces_) KeepOwnerAndMode();
-  } catch (const FileError&) {
-    if (descriptor_ >= 0) {
-      ::unlink(partial_path_.c_str());
-      ::close(descriptor_);
-    }
+  } catch (...) {
+    Close();
     throw;
   }
 }
 
-ReplacementFile::~ReplacementFile() {
-  if (committed_) return;
-  ::unlink(partial_path_.c_str());  // while the lock is held: the name is still ours
-  ::close(descriptor_);
+ReplacementFile::~ReplacementFile() { Close(); }
+
+void ReplacementFile::Close() {
+  // While the lock is held: the name is still ours.
+  if (descriptor_ >= 0) {
+    ::unlinkat(folder_, partial_name_.c_str(), 0);
+    ::close(descriptor_);
+  }
+  ::close(folder_);
 }
 
 void ReplacementFile::RefuseUnlessRegular(const struct stat& status) const {
@@ -140,8 +152,8 @@ void ReplacementFile::Create() {
   static std::atomic<int> serial{0};
   const mode_t mode = replaces_ ? 0600 : 0666;  // nobody sees more of the new file than of the old one
   while (true) {
-    partial_path_ = target_ + kPartial + std::to_string(::getpid()) + "-" + std::to_string(serial++);
-    descriptor_ = ::open(partial_path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
+    partial_name_ = NameIn(target_) + kPartial + std::to_string(::getpid()) + "-" + std::to_string(serial++);
+    descriptor_ = ::openat(folder_, partial_name_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
     if (descriptor_ < 0 && (errno == EEXIST || errno == EINTR)) continue;
     if (descriptor_ < 0) Fail("create", errno);
     if (Lock()) return;
@@ -183,11 +195,11 @@ void ReplacementFile::Write(const void* bytes, std::size_t count) {
 
 void ReplacementFile::Commit() {
   if (::fsync(descriptor_) != 0) Fail("write", errno);
+  const std::string name = NameIn(target_);
   struct stat status {};  // it may be something else by now
-  if (::lstat(target_.c_str(), &status) == 0) RefuseUnlessRegular(status);
-  if (std::rename(partial_path_.c_str(), target_.c_str()) != 0) Fail("replace", errno);
-  committed_ = true;
-  SyncFolder(FolderOf(target_));
+  if (::fstatat(folder_, name.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0) RefuseUnlessRegular(status);
+  if (::renameat(folder_, partial_name_.c_str(), folder_, name.c_str()) != 0) Fail("replace", errno);
+  SyncFolder(folder_);
   ::close(std::exchange(descriptor_, -1));
 }
 

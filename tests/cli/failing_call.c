@@ -2,7 +2,7 @@
 //
 // HEED_FAIL=KIND:N:  the N-th call of that kind from main() on fails; 0: none
 //   memory           malloc and its kin give no memory (ENOMEM)
-//   write            write, writev, fwrite, fflush, rename (ENOSPC) and fsync (EIO)
+//   write            write, writev, fwrite, fflush, renameat (ENOSPC) and fsync (EIO)
 //   read             read, pread, fread and the opening of files that are not the machine's (EIO)
 //   signal           none fails: somebody types Ctrl-C (SIGINT) at the N-th call for memory
 // HEED_CALLS=FILE:   where the number of calls of that kind is written at the end
@@ -97,7 +97,9 @@ size_t fwrite(const void* data, size_t size, size_t count, FILE* file) {
 }
 int fflush(FILE* file) { return Fails(kWrite, ENOSPC) ? EOF : REAL(fflush)(file); }
 int fsync(int file) { return Fails(kWrite, EIO) ? -1 : REAL(fsync)(file); }
-int rename(const char* from, const char* to) { return Fails(kWrite, ENOSPC) ? -1 : REAL(rename)(from, to); }
+int renameat(int there, const char* from, int here, const char* to) {
+  return Fails(kWrite, ENOSPC) ? -1 : REAL(renameat)(there, from, here, to);
+}
 
 // Files of the machine (processors, libraries) are read by libraries, each in its own way; what fails is a file of the user's.
 static _Bool ours[1024];

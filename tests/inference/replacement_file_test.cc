@@ -215,6 +215,24 @@ TEST_F(ReplacementFileTest, WritersThatRaceEachLeaveAWholeFile) {
   EXPECT_EQ(Names(), std::set<std::string>{"file"});
 }
 
+// Somebody moves the folder away and puts another, or a link to another, in its place.
+TEST_F(ReplacementFileTest, AFolderThatMovesTakesItsFileAlong) {
+  for (const bool committed : {true, false}) {
+    ASSERT_TRUE(fs::create_directory(At("run")));
+    ASSERT_TRUE(fs::create_directory(At("other")));
+    std::optional<ReplacementFile> file(std::in_place, At("run/file"));
+    file->Write("new", 3);
+    fs::rename(At("run"), At("moved"));
+    fs::create_symlink("other", At("run"));
+    if (committed) file->Commit();
+    file.reset();
+    EXPECT_TRUE(fs::is_empty(At("other")));
+    EXPECT_EQ(fs::exists(At("moved/file")), committed);
+    EXPECT_EQ(std::distance(fs::directory_iterator(At("moved")), {}), committed ? 1 : 0);
+    for (const char* name : {"run", "other", "moved"}) fs::remove_all(At(name));
+  }
+}
+
 TEST_F(ReplacementFileTest, AFolderThatVanishesIsAnError) {
   ASSERT_TRUE(fs::create_directory(At("run")));
   std::optional<ReplacementFile> file(std::in_place, At("run/file"));

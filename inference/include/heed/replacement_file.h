@@ -9,8 +9,9 @@
 
 namespace heed {
 
-// Write collects bytes in a new file beside `path`; Commit() makes them durable and renames the file over `path`. Without a
-// completed Commit the destructor removes the new file, and the old one stays. Every failure throws FileError.
+// Write collects bytes in a new file beside `path`; Commit() makes them durable and renames the file over `path`, in the folder
+// that `path` led to at first, even if it leads elsewhere by then. Without a completed Commit the destructor removes the new
+// file, and the old one stays. Every failure throws FileError.
 //
 // It replaces only regular files, and throws for a directory, FIFO, socket or device, and for a file that this process may not
 // write. If `path` is a symbolic link, it replaces or makes the target, and the link stays. The new file has the permissions of
@@ -33,14 +34,15 @@ class ReplacementFile {
   void RefuseUnlessRegular(const struct stat& status) const;
   void FindTarget();
   void Create();
+  void Close();
   bool Lock() const;
   void KeepOwnerAndMode();
 
   std::string path_;                   // as given
-  std::string target_, partial_path_;  // after symbolic links
+  std::string target_, partial_name_;  // after symbolic links
   struct stat old_ {};                 // of the replaced file
-  bool replaces_ = false, committed_ = false;
-  int descriptor_ = -1;
+  bool replaces_ = false;
+  int folder_ = -1, descriptor_ = -1;  // until it is committed the new file's
 };
 
 }  // namespace heed
