@@ -136,6 +136,9 @@ TEST_F(Extremes, BatchOffsetsStayWithinTheCounter) {
     attention.dropout = {0.5, 1, offset};
     const bool accepted = AgreesOrNames(attention, "batch", "batch_offset " + Text(offset));
     EXPECT_EQ(accepted, offset >= 0 && offset <= (int64_t{1} << 32) - kShape.batch) << offset;
+    // Nothing counts where nothing is drawn.
+    attention.dropout = {0, 1, offset};
+    EXPECT_EQ(AgreesOrNames(attention, "batch", "batch_offset " + Text(offset)), offset >= 0) << offset;
   }
   for (int64_t offset : {(int64_t{1} << 32) - 2, (int64_t{1} << 32) - 1, int64_t{1} << 32}) {
     Attention attention;

@@ -370,6 +370,18 @@ TEST(Overlap, IsFoundExactlyWhereBytesAreShared) {
   EXPECT_LT(shared, 18000);
 }
 
+// A mask of bytes beside every second of some doubles.
+TEST(Overlap, OfElementsOfTwoSizesIsFoundToTheByte) {
+  std::array<double, 8> memory{};
+  const View<double, 4> doubles{memory.data() + 1, {1, 1, 1, 3}, {0, 0, 0, 2}};
+  for (int64_t at = 0; at < 64; ++at) {
+    const View<bool, 4> mask{reinterpret_cast<bool*>(memory.data()) + at, {1, 1, 1, 1}, {0, 0, 0, 1}};
+    const bool expected = at / 8 % 2 == 1 && at / 8 <= 5;
+    EXPECT_EQ(core::Share(core::RegionOf("doubles", doubles), core::RegionOf("mask", mask)), expected) << at;
+    EXPECT_EQ(core::Share(core::RegionOf("mask", mask), core::RegionOf("doubles", doubles)), expected) << at;
+  }
+}
+
 // Any layout is told apart or refused in a bounded number of steps.
 TEST(Overlap, OfUnusualStridesEnds) {
   double one = 0;

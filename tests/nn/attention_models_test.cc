@@ -308,6 +308,17 @@ TEST(AttentionModelsTest, ThePenaltyIsThatOfTheAnnotationMatrix) {
   EXPECT_THROW(StructuredAttention(StructuredAttentionOptions(6, 2).dropout(1.0)), InvalidArgument);
 }
 
+TEST(AttentionModelsTest, OneColumnAndOneRowAreEnough) {
+  const at::Tensor X = at::randn({2, 3, 1});
+  // One row of weights that sum to 1.
+  StructuredAttention layer(StructuredAttentionOptions(1, 1).hidden(1));
+  const at::Tensor M = layer(X);
+  EXPECT_EQ(M.sizes(), at::IntArrayRef({2, 1, 1}));
+  EXPECT_TRUE(M.ge(std::get<0>(X.min(1, true))).all().item<bool>());
+  EXPECT_TRUE(M.le(std::get<0>(X.max(1, true))).all().item<bool>());
+  EXPECT_EQ(Lstmn(1, 1)->forward(X).sizes(), X.sizes());
+}
+
 // Paulus et al. 2018, equations 1 to 5, of each row without its padding; in one call and step by step.
 TEST(AttentionModelsTest, IntraTemporalAttentionIsItsEquations) {
   at::manual_seed(44);

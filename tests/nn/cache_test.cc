@@ -86,6 +86,8 @@ TEST(KeyValueCacheTest, TruncatesAndReorders) {
   cache.reorder(at::tensor(std::vector<int64_t>{1, 1, 0}));
   EXPECT_TRUE(at::equal(cache.keys(), at::stack({keys[1], keys[1], keys[0]}).slice(2, 0, 3)));
   EXPECT_TRUE(at::equal(cache.values(), at::stack({values[1], values[1], values[0]}).slice(2, 0, 3)));
+  cache.reorder(at::empty({0}, at::kLong));  // no sentence goes on
+  EXPECT_EQ(cache.keys().sizes(), at::IntArrayRef({0, 1, 3, 2}));
 }
 
 TEST(KeyValueCacheTest, RefusesWhatRequiresAGradientWhileGradientsAreRecorded) {

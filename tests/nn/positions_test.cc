@@ -225,6 +225,7 @@ TEST(PositionsTest, ParametersHaveTheNamesShapesAndStartOfThePythonPackage) {
   }
   EXPECT_EQ(Alibi(2, true, true)->named_parameters().keys(), std::vector<std::string>{"slopes"});
   EXPECT_EQ(Shaw(8, 2, false)->named_parameters().keys(), std::vector<std::string>{"keys"});
+  EXPECT_EQ(Shaw(1, 0)->keys.sizes(), at::IntArrayRef({1, 1}));  // one column, and one vector for all distances
   EXPECT_TRUE(at::equal(Alibi(8)->slopes, at::pow(2.0, -at::arange(1, 9, at::kFloat))));
 }
 

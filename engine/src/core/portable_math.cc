@@ -164,8 +164,7 @@ Angle Reduced(double x) {
   const bool above = words[0] >> 63 != 0;
   if (above) {
     ++quarters;
-    uint64_t carry = 1;
-    for (int i = 3; i >= 0; --i) words[i] = ~words[i] + carry, carry = carry != 0 && words[i] == 0 ? 1 : 0;
+    for (uint64_t& word : words) word = ~word;  // 1 - it, but for a unit of its last place, far below what counts
   }
   // The first 106 bits of the fraction from its highest on.
   int zeros = 0;
