@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 TYPES = {name: getattr(torch, name) for name in ("float32", "float64", "bfloat16", "float16")}
-ENTRIES = ("attention", "packed", "sdpa", "flex", "cache", "decode", "jax")
+ENTRIES = ("attention", "packed", "sdpa", "flex", "cache", "decode", "jax", "ranks")
 
 
 @dataclasses.dataclass(frozen=True)

@@ -71,7 +71,7 @@ def _broadcast(r: Random) -> tuple[int, int, int, int]:
 def draw(r: Random) -> Call:
     """One call."""
     c: dict[str, Any] = {"seed": r.randrange(1 << 30)}
-    entry = c["entry"] = r.choices(list(ENTRIES), [63, 9, 6, 6, 6, 6, 4])[0]
+    entry = c["entry"] = r.choices(list(ENTRIES), [61, 9, 6, 6, 6, 6, 4, 2])[0]
     c["dtype"] = r.choices(["float32", "float64", "bfloat16", "float16"], [5, 2, 2, 1])[0]
     c["batch"] = 0 if r.random() < 0.01 and entry in ("attention", "sdpa", "flex") else r.choice([1, 1, 2, 3])
     kv = r.choice([1, 1, 2, 3])
@@ -186,7 +186,7 @@ def _options(r: Random, c: dict[str, Any], has: Any) -> None:
         c["key_counts"] = [m] + [r.randint(0, m) for _ in range(b - 1)]
     if entry in ("cache", "decode"):
         c["scheme_in_cache"] = r.random() < 0.5
-    if entry == "jax":
+    if entry in ("jax", "ranks"):
         c["layouts"] = ("plain",) * 5
 
 
@@ -206,6 +206,11 @@ def valid(call: Call) -> Call:
         call = _decoding(call)
     if call.entry == "jax":
         call = dataclasses.replace(call, position=None, score=None, mask_program=None)
+    if call.entry == "ranks":
+        wanted = tuple(name for name in call.wanted if name != "tables")
+        call = dataclasses.replace(call, weights=False, statistic_gradients=False, sinks=call.sinks and "heads", wanted=wanted)
+        if call.kv_heads % 2 == 1:  # some things need whole heads on each of two ranks
+            call = dataclasses.replace(call, empty_row="zero", position=None if call.position == "Cope" else call.position)
     listed = isinstance(call.query_positions, list) or isinstance(call.key_positions, list)
     if call.prefix_lengths is not None and (listed or (call.window and call.window[0] >= 0) or call.position == "XPos"):
         c["prefix_lengths"] = None

@@ -12,7 +12,9 @@ namespace heed::fuzz {
 namespace {
 
 constexpr std::size_t kMostBytes = 1 << 14;  // behind an array
+constexpr int64_t kMostExtent = 64;          // of a cache
 constexpr char kUnwritten = 0x5A;
+constexpr int64_t kHuge[] = {INT64_MAX, INT64_MIN, int64_t{1} << 32, int64_t{1} << 62};
 
 // An array with just the memory that its extents and strides reach.
 class Memory {
@@ -23,7 +25,8 @@ class Memory {
     const std::size_t bytes = type == HEED_FLOAT64 ? 8 : type == HEED_FLOAT32 ? 4 : 2;
     if (rank_ == 3) extent[3] = 1;
     array_ = heed_contiguous(nullptr, extent[0], extent[1], extent[2], extent[3]);
-    Disturb(draw);
+    const int64_t what = draw.UpTo(127), dimension = what % rank_;
+    if (what < 64) Disturb(draw, what, dimension);
     int64_t low = 0, high = 0;
     for (int d = 0; d < rank_; ++d) {
       if (array_.extent[d] <= 1) continue;  // its stride is never taken
@@ -34,6 +37,8 @@ class Memory {
     memory_.assign(empty ? 1 : static_cast<std::size_t>(high - low + 1) * bytes, kUnwritten);
     Require(memory_.size() <= kMostBytes, "the test itself takes too much memory");
     array_.data = memory_.data() - low * static_cast<int64_t>(bytes);
+    // A call refuses it, as it contradicts another array's: no two have the same.
+    if (what > 123) array_.extent[dimension] = kHuge[what % 4] ^ draw.left();
   }
 
   const heed_array& array() const { return array_; }
@@ -47,12 +52,11 @@ class Memory {
 
  private:
   // Now and then one extent or stride is another.
-  void Disturb(Draw& draw) {
-    const int64_t what = draw.UpTo(63), d = what % rank_;
-    int64_t& extent = array_.extent[d];
-    int64_t& stride = array_.stride[d];
+  void Disturb(Draw& draw, int64_t what, int64_t dimension) {
+    int64_t& extent = array_.extent[dimension];
+    int64_t& stride = array_.stride[dimension];
     if (what >= 40 && what < 48) extent += draw.UpTo(2) - 1;
-    if (what >= 48 && what < 52 && array_.extent[d] <= 1) stride = draw.Integer();
+    if (what >= 48 && what < 52 && extent <= 1) stride = draw.Integer();
     if (what >= 52 && what < 56) stride = -stride;
     if (what >= 56 && what < 60) stride = draw.UpTo(3);
     if (what >= 60) extent = -1 - draw.UpTo(1);
@@ -63,8 +67,10 @@ class Memory {
   std::vector<char> memory_;
 };
 
+// Some more, as an array may have one row more than others.
 std::vector<int64_t> Integers(Draw& draw, int64_t count) {
-  std::vector<int64_t> numbers(static_cast<std::size_t>(std::max<int64_t>(count, 1)));
+  constexpr int64_t kMore = 16;
+  std::vector<int64_t> numbers(static_cast<std::size_t>(count + kMore));
   for (int64_t& number : numbers) number = draw.Integer();
   return numbers;
 }
@@ -116,7 +122,9 @@ heed_status Checked(heed_status status) {
 void Decode(Draw& draw, heed_type type, const Options& options, const Memory& q, const Memory& k, const Memory& v, Memory& out,
             Memory& lse) {
   heed_cache* cache = nullptr;
-  const auto size = [&](const Memory& of, int d) { return draw.UpTo(15) == 15 ? draw.Integer() % 64 : of.array().extent[d]; };
+  const auto size = [&](const Memory& of, int d) {
+    return (draw.UpTo(15) == 15 ? draw.Integer() : of.array().extent[d]) % kMostExtent;
+  };
   if (Checked(heed_cache_create(type, size(k, 0), size(k, 1), size(k, 3), size(v, 3), draw.UpTo(9), &cache)) != HEED_OK) return;
   for (int times = 0; times < 2; ++times) Checked(heed_cache_append(cache, k.array(), v.array()));
   if (draw.UpTo(1) == 1) Checked(heed_cache_truncate(cache, draw.Integer()));

@@ -57,7 +57,7 @@ std::string BytesOf(const std::filesystem::path& path) {
 
 // A length that no file has must not become memory. Sanitizers map more than they use, and libFuzzer has a limit of its own.
 void LimitMemory() {
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#if !defined(HEED_LIBFUZZER) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
   constexpr rlim_t kMost = rlim_t{2} << 30;
   const rlimit limit{kMost, kMost};
   setrlimit(RLIMIT_DATA, &limit);

@@ -70,6 +70,18 @@ void Predict(const heed_model* model, const SeriesForm& form) {
                               intervals ? low.data() : nullptr, intervals ? high.data() : nullptr));
 }
 
+// Sizes that no array has.
+void PredictNothing(const heed_model* model, const SeriesForm& form) {
+  double number = 0;
+  const double* const times = form.has_times ? &number : nullptr;
+  const int64_t columns = form.columns();
+  for (const auto& [rows, steps] : {std::pair(int64_t{0}, INT64_MAX), {INT64_MAX, INT64_MAX}, {int64_t{-1}, int64_t{1}}}) {
+    const heed_status status =
+        heed_model_predict(model, &number, rows, steps, columns, times, nullptr, nullptr, &number, 0, nullptr, nullptr);
+    Require(status == HEED_INVALID_ARGUMENT || columns < 2, "a model predicts from an array that cannot be");
+  }
+}
+
 void Continue(const heed_model* model, const std::u32string& characters, int64_t work) {
   if (work > kMostNumbers) return;
   std::string prompt;
@@ -94,7 +106,10 @@ void ReadSeries(std::string_view bytes) {
   WriteFolder(bytes);
   SeriesModel::IsIn(Folder());
   const SeriesModel model(Folder());
-  WithModel([&](const heed_model* opened) { Predict(opened, model.form()); });
+  WithModel([&](const heed_model* opened) {
+    Predict(opened, model.form());
+    PredictNothing(opened, model.form());
+  });
 }
 
 void ReadText(std::string_view bytes) {

@@ -44,7 +44,7 @@ class Draw {
  public:
   explicit Draw(std::string_view bytes) : bytes_(bytes) {}
 
-  bool done() const { return bytes_.empty(); }
+  int64_t left() const { return static_cast<int64_t>(bytes_.size()); }  // bytes
   // 0 .. most, at most 255.
   int64_t UpTo(int64_t most);
   // Any number of this type, small ones and the ends of its range more often than by chance.
