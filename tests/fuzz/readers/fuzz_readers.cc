@@ -36,7 +36,9 @@ constexpr const Reader* kReaders[] = {&kSafetensors, &kIndex, &kPrograms, &kSeri
 #endif
 };
 
-const Reader* at_hand = nullptr;
+#ifdef HEED_LIBFUZZER
+const Reader* at_hand = nullptr;  // libFuzzer knows no more than a function
+#endif
 
 // What the reader says of bytes that it refuses; empty: it takes them.
 std::string Refusal(const Reader& reader, std::string_view bytes) {
@@ -75,7 +77,7 @@ int TestAll() {
     const std::filesystem::path folder = std::filesystem::path(HEED_SOURCE_DIR "/tests/fuzz/crashes") / reader->name;
     if (!std::filesystem::is_directory(folder)) continue;
     for (const auto& entry : std::filesystem::directory_iterator(folder)) {
-      std::cout << "fuzz: " << reader->name << ", " << entry.path().filename().string() << std::endl;
+      std::cout << "fuzz: " << reader->name << ", " << entry.path().filename().string() << "\n" << std::flush;
       Refusal(*reader, BytesOf(entry.path()));
       ++kept;
     }
@@ -85,8 +87,8 @@ int TestAll() {
 }
 
 int Fuzz(const Reader& reader, std::vector<char*> arguments) {
-  at_hand = &reader;
 #ifdef HEED_LIBFUZZER
+  at_hand = &reader;
   auto count = static_cast<int>(arguments.size());
   char** first = arguments.data();
   return LLVMFuzzerRunDriver(&count, &first, [](const uint8_t* data, size_t size) {
@@ -100,25 +102,33 @@ int Fuzz(const Reader& reader, std::vector<char*> arguments) {
 #endif
 }
 
+int List() {
+  for (const Reader* reader : kReaders) {
+    const std::string name = reader->name;
+    std::cout << name << std::string(14 - name.size(), ' ') << reader->what << "\n";
+  }
+  return 0;
+}
+
+int WriteSeeds(const Reader& reader, const std::filesystem::path& folder) {
+  int64_t count = 0;
+  for (const std::string& seed : reader.seeds()) WriteBytes(folder / ("seed-" + std::to_string(count++)), seed);
+  return 0;
+}
+
 int Run(std::vector<char*> arguments) {
   const std::vector<std::string> words(arguments.begin() + 1, arguments.end());
   if (words.empty()) return TestAll();
+  if (words[0] == "--list") return List();
   const bool writes = words[0] == "--seeds" && words.size() == 3;
+  const std::string& name = words[writes ? 1 : 0];
   for (const Reader* reader : kReaders) {
-    if (words[0] == "--list")
-      std::cout << reader->name << std::string(14 - std::string_view(reader->name).size(), ' ') << reader->what << "\n";
-    if (words[0] == reader->name) {
-      arguments.erase(arguments.begin() + 1);
-      return Fuzz(*reader, arguments);
-    }
-    if (!writes || words[1] != reader->name) continue;
-    int64_t count = 0;
-    for (const std::string& seed : reader->seeds())
-      WriteBytes(std::filesystem::path(words[2]) / ("seed-" + std::to_string(count++)), seed);
-    return 0;
+    if (name != reader->name) continue;
+    if (writes) return WriteSeeds(*reader, words[2]);
+    arguments.erase(arguments.begin() + 1);
+    return Fuzz(*reader, arguments);
   }
-  if (words[0] == "--list") return 0;
-  std::cerr << "fuzz_readers: " << words[0] << " is no reader; expected one of --list\n";
+  std::cerr << "fuzz_readers: " << name << " is no reader; expected one of --list\n";
   return 2;
 }
 

@@ -57,7 +57,7 @@ void Predict(const heed_model* model, const SeriesForm& form) {
   constexpr int64_t kRows = 2;
   const int64_t steps = std::min<int64_t>(form.steps() + 2, 40), columns = form.columns();
   const int64_t answers = heed_model_answers(model, steps), outputs = heed_model_outputs(model);
-  Require(answers == (form.Answered(steps)) && outputs == form.outputs(), "two interfaces tell other sizes");
+  Require(answers == form.Answered(steps) && outputs == form.outputs(), "two interfaces tell other sizes");
   if (columns > kMostNumbers || answers * outputs > kMostNumbers) return;
   std::vector<double> features(kRows * steps * columns), times, target(kRows * steps, 2.5), out(kRows * answers * outputs, 7.0);
   for (std::size_t i = 0; i < features.size(); ++i) features[i] = static_cast<double>(i % 7 + 1);

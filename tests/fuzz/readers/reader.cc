@@ -6,14 +6,24 @@
 #include <iostream>
 #include <limits>
 
+#include "heed/error.h"
 #include "tests/scratch_folder.h"
 
 namespace heed::fuzz {
 
 void Require(bool holds, const std::string& sentence) {
   if (holds) return;
-  std::cerr << "fuzz: " << sentence << std::endl;
+  std::cerr << "fuzz: " << sentence << "\n";
   std::abort();
+}
+
+bool Refuses(const std::function<void()>& read) {
+  try {
+    read();
+    return false;
+  } catch (const Error&) {
+    return true;
+  }
 }
 
 std::string At(const std::string& name) {
@@ -44,15 +54,19 @@ std::string TensorFile(const std::map<std::string, std::vector<int64_t>>& shapes
     const std::size_t begin = data.size();
     int64_t count = 1;
     std::string extents;
-    for (const int64_t extent : shape) count *= extent, extents += (extents.empty() ? "" : ",") + std::to_string(extent);
+    for (const int64_t extent : shape) {
+      count *= extent;
+      extents.append(extents.empty() ? "" : ",").append(std::to_string(extent));
+    }
     for (int64_t i = 1; i <= count; ++i) {
       const float number = 0.25F * static_cast<float>(i % 2 == 1 ? i % 5 : -(i % 5));
       char bytes[sizeof number];
       std::memcpy(bytes, &number, sizeof number);
       data.append(bytes, sizeof number);
     }
-    header += (header.empty() ? "{\"" : ",\"") + name + R"(":{"dtype":"F32","shape":[)" + extents + R"(],"data_offsets":[)";
-    header += std::to_string(begin) + "," + std::to_string(data.size()) + "]}";
+    header.append(header.empty() ? "{\"" : ",\"").append(name).append(R"(":{"dtype":"F32","shape":[)").append(extents);
+    header.append(R"(],"data_offsets":[)").append(std::to_string(begin)).append(",").append(std::to_string(data.size()));
+    header.append("]}");
   }
   return TensorFile(header.empty() ? "{}" : header + "}", data);
 }

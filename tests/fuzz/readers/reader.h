@@ -3,7 +3,7 @@
 #define HEED_TESTS_FUZZ_READERS_READER_H_
 
 #include <cstdint>
-#include <filesystem>
+#include <functional>
 #include <map>
 #include <string>
 #include <string_view>
@@ -26,6 +26,9 @@ extern const Reader kCsv, kNpy;  // of the laboratory
 
 // Ends the process with the sentence, unless it holds.
 void Require(bool holds, const std::string& sentence);
+
+// Whether it throws Error.
+bool Refuses(const std::function<void()>& read);
 
 // A path below the folder of this process, where readers of paths find their bytes; WriteAt makes the file.
 std::string At(const std::string& name);

@@ -1,6 +1,11 @@
 // Tables and arrays that a study reads.
+#include <algorithm>
 #include <cstring>
+#include <optional>
 #include <string>
+#include <vector>
+
+#include <fmt/core.h>
 
 #include "heed/error.h"
 #include "lab/series/csv_table.h"
@@ -36,13 +41,9 @@ void ReadInPieces(const std::string& bytes, const CsvTable& whole) {
   Require(rows == whole.rows(), "a table in pieces has fewer rows");
 }
 
-// What its name says, and the parts of its sequences where it can be read.
+// And the parts of its sequences. One way of reading may refuse what another takes.
 void ReadSeries(const std::string& path, const SeriesColumns& columns) {
-  try {
-    SplitOf(ReadSeriesCsv(path, columns), 0.2);
-  } catch (const Error&) {
-    // Others may be read.
-  }
+  Refuses([&] { SplitOf(ReadSeriesCsv(path, columns), 0.2); });
 }
 
 void ReadCsv(std::string_view bytes) {
@@ -58,16 +59,11 @@ void ReadCsv(std::string_view bytes) {
 std::vector<std::string> Tables() {
   std::string labelled = "s,t,x,y\n", dates = "t;x;\"z \"\"n\"\"\";y\r\n", parts = "x\ty\tp\n", numbers;
   for (int row = 0; row < 12; ++row) {
-    const std::string n = std::to_string(row), day = (row < 9 ? "0" : "") + std::to_string(row + 1);
-    labelled +=
-        std::string(1, static_cast<char>('a' + row / 3)) + "," + n + "," + n + "e-1," + (row / 3 % 2 ? "up\n" : "down\n");
-    dates += "2024-03-" + day + "T12:30:05Z;" + n + ",5;" + (row % 5 ? "true" : "NA") + ";-" + n + ",25\r\n";
-    parts += std::string(row % 2 ? "red" : "blue") + "\t" + n + ".5\t" +
-             (row < 6   ? "training"
-              : row < 9 ? "validation"
-                        : "test") +
-             "\n";
-    numbers += n + ",1." + n + "\n";
+    const char* const part = row < 6 ? "training" : row < 9 ? "validation" : "test";
+    labelled += fmt::format("{},{},{}e-1,{}\n", static_cast<char>('a' + row / 3), row, row, row / 3 % 2 == 1 ? "up" : "down");
+    dates += fmt::format("2024-03-{:02}T12:30:05Z;{},5;{};-{},25\r\n", row + 1, row, row % 5 == 0 ? "NA" : "true", row);
+    parts += fmt::format("{}\t{}.5\t{}\n", row % 2 == 1 ? "red" : "blue", row, part);
+    numbers += fmt::format("{},1.{}\n", row, row);
   }
   return {labelled, dates, parts, numbers, "\xEF\xBB\xBF,y,t\n0,1,1949-01\n1,2,1949-02\n2,,Mar 1949\n3,4,1949-04\n"};
 }
@@ -78,11 +74,7 @@ void ReadArrays(std::string_view bytes) {
   const std::size_t second = std::min<std::size_t>(static_cast<unsigned char>(bytes[0]) * std::size_t{16}, bytes.size() - 1);
   const std::string x = WriteAt("X.npy", bytes.substr(1, bytes.size() - 1 - second));
   const std::string y = WriteAt("y.npy", bytes.substr(bytes.size() - second));
-  try {
-    SplitOf(second == 0 ? ReadSeriesNpy(x, {}, "forecast") : ReadSeriesNpy(x, y, {}), 0.2);
-  } catch (const Error&) {
-    // The array alone may be read.
-  }
+  Refuses([&] { SplitOf(second == 0 ? ReadSeriesNpy(x, {}, "forecast") : ReadSeriesNpy(x, y, {}), 0.2); });
   const NpyFile file(x, /*may_lack=*/true);
   const NpyArray whole = ReadNpy(x, /*may_lack=*/true);
   Require(file.shape() == whole.shape, "an array in parts has another shape");
@@ -97,17 +89,18 @@ void ReadArrays(std::string_view bytes) {
           "an array in parts has other values");
 }
 
-std::string Npy(char version, std::string header, std::string_view values) {
-  header = "{" + header + "}\n";
-  std::string bytes = std::string("\x93NUMPY") + version + '\0' + static_cast<char>(header.size()) + '\0';
-  if (version > 1) bytes += std::string(2, '\0');
+std::string Npy(char version, const std::string& dictionary, std::string_view values) {
+  const std::string header = fmt::format("{{{}}}\n", dictionary);
+  std::string bytes = "\x93NUMPY";
+  bytes.append({version, '\0', static_cast<char>(header.size()), '\0'});
+  if (version > 1) bytes.append(2, '\0');
   return bytes.append(header).append(values);
 }
 
 std::vector<std::string> Arrays() {
   const auto array = [](const char* type, const char* shape, std::size_t bytes, char version) {
-    return Npy(version, std::string("'descr': '") + type + "', 'fortran_order': False, 'shape': (" + shape + "), ",
-               std::string(bytes, '\0'));
+    const std::string header = fmt::format("'descr': '{}', 'fortran_order': False, 'shape': ({}), ", type, shape);
+    return Npy(version, header, std::string(bytes, '\0'));
   };
   const auto labelled = [](std::string x, const std::string& y) {
     x += y;
