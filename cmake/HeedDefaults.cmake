@@ -33,7 +33,8 @@ endif()
 
 if(HEED_SANITIZE)
   # What sanitizers add to the code makes gcc see uninitialised values that are not there.
-  add_compile_options(-fsanitize=${HEED_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer -Wno-maybe-uninitialized)
+  add_compile_options(-fsanitize=${HEED_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer
+    $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
   add_link_options(-fsanitize=${HEED_SANITIZE})
   # LibTorch keeps the type information of some of its classes to itself.
   if(HEED_NN)

@@ -39,4 +39,5 @@ option(HEED_BENCH "Build the micro-benchmarks of the rooms that are built" OFF)
 # Tools that look at files one by one want it off.
 option(HEED_JOIN "Compile small files of one folder together" ON)
 option(HEED_WERROR "Treat warnings as errors" OFF)
+option(HEED_FUZZ "Make the test of readers a fuzzer; needs clang and fuzzer-no-link among the sanitizers" OFF)
 set(HEED_SANITIZE "" CACHE STRING "Sanitizers to build with, as -fsanitize takes them")

@@ -82,6 +82,12 @@ View<T, Rank> ViewOf(const heed_array& array) {
   return view;
 }
 
+// A table of rows. Nothing has checked the extents yet, and their product may overflow.
+template <class T>
+View<T, 2> RowsOf(T* data, const std::array<int64_t, 2>& extent) {
+  return {data, extent, {extent[1], 1}};
+}
+
 // With the shapes that the pointers of the options have. q, Nk: of the call.
 template <class T>
 Attention Unpacked(const heed_attention* options, const heed_array& q, int64_t kv_len) {
@@ -112,9 +118,8 @@ Attention Unpacked(const heed_attention* options, const heed_array& q, int64_t k
     if (options->max_distance < 0 || options->max_distance > int64_t{1} << 40) {
       throw InvalidArgument("attention: max_distance: expected 0 to 2^40, got " + std::to_string(options->max_distance));
     }
-    const std::array<int64_t, 2> extent{heads, 2 * options->max_distance + 1};
     attention.relative_bias =
-        RelativeBias{View<const Wide, 2>::Contiguous(static_cast<const Wide*>(options->relative_bias), extent)};
+        RelativeBias{RowsOf(static_cast<const Wide*>(options->relative_bias), {heads, 2 * options->max_distance + 1})};
   }
   if (options->slopes != nullptr) {
     attention.slope_bias = SlopeBias{View<const Wide, 1>::Contiguous(static_cast<const Wide*>(options->slopes), {heads}), true};
@@ -152,7 +157,7 @@ BiasGradients<Accum<T>> TableGradients(const Attention& attention, const heed_gr
   if (gradients.relative_bias != nullptr) {
     if (!attention.relative_bias) throw InvalidArgument("gradients: relative_bias: attention has no relative_bias");
     const auto& extent = std::get<View<const Wide, 2>>(attention.relative_bias->table).extent;
-    tables.relative_bias = View<Wide, 2>::Contiguous(static_cast<Wide*>(gradients.relative_bias), extent);
+    tables.relative_bias = RowsOf(static_cast<Wide*>(gradients.relative_bias), extent);
   }
   if (gradients.slopes != nullptr) {
     if (!attention.slope_bias) throw InvalidArgument("gradients: slopes: attention has no slopes");
@@ -395,14 +400,16 @@ heed_status heed_model_predict(const heed_model* model, const double* features, 
     if (!model->series) throw heed::InvalidArgument("model: it continues texts; call heed_model_continue");
     const std::array<int64_t, 3> extent{rows, heed_model_answers(model, steps), heed_model_outputs(model)};
     int64_t expected = 1, numbers = 1;
+    // An extent of 0 counts as 1: the others give strides, which must not overflow either.
     for (const int64_t count : {rows, steps, columns}) {
-      if (count < 0 || __builtin_mul_overflow(numbers, count, &numbers))
+      if (count < 0 || __builtin_mul_overflow(numbers, std::max<int64_t>(count, 1), &numbers))
         throw heed::InvalidArgument("rows, steps, columns: expected sizes of an array, got " + std::to_string(count));
     }
     for (const int64_t count : extent) {
-      if (__builtin_mul_overflow(expected, count, &expected))
+      if (__builtin_mul_overflow(expected, std::max<int64_t>(count, 1), &expected))
         throw heed::InvalidArgument("rows, steps: the answers are too many to count");
     }
+    if (std::ranges::find(extent, 0) != extent.end()) expected = 0;
     if (out_count != expected)
       throw heed::InvalidArgument("out_count: expected " + std::to_string(expected) + ", rows * answers * outputs, got " +
                                   std::to_string(out_count));

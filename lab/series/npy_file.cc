@@ -186,12 +186,15 @@ std::string Index(std::size_t flat, const std::vector<int64_t>& shape) {
 // Of the values; `bytes`: what the file has behind the header. Throws FileError where that is not what the shape promises.
 std::size_t Count(const std::string& name, const Header& header, std::size_t bytes) {
   if (header.fortran_order) throw FileError(name + ": the array is in Fortran order; save numpy.ascontiguousarray(x)");
+  // Empty extents are left out of the product: that of a row, whose extents are the others, must not overflow either.
   std::size_t count = 1;
   for (const int64_t extent : header.shape) {
+    if (extent == 0) continue;
     if (__builtin_mul_overflow(count, static_cast<std::size_t>(extent), &count) || count > (std::size_t{1} << 48)) {
       throw FileError(name + ": the shape is too large");
     }
   }
+  if (std::ranges::find(header.shape, 0) != header.shape.end()) count = 0;
   const std::size_t promised = count * TypeNamed(name, header.type).bytes;
   if (bytes == promised) return count;
   throw FileError(name + ": the header promises " + std::to_string(promised) + " bytes of values, the file has " +

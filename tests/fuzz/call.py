@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 TYPES = {name: getattr(torch, name) for name in ("float32", "float64", "bfloat16", "float16")}
-ENTRIES = ("attention", "packed", "sdpa", "flex", "cache")
+ENTRIES = ("attention", "packed", "sdpa", "flex", "cache", "decode", "jax", "ranks")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,7 +61,8 @@ class Call:
     # What must not matter: NaN or infinities behind hidden keys and in rows without keys; NaN that an earlier call left in scratch.
     unclean: str | None = None  # nan, inf, value (an infinity in a value that is seen)
     scratch: bool = False
-    # Of packed: lengths of the sequences, of which `queries` and `keys` are the longest. Of caches: whether it has the scheme.
+    # Of packed: lengths of the sequences, of which `queries` and `keys` are the longest. Of caches (cache: all queries at once; decode:
+    # step by step): whether it has the scheme.
     query_counts: Any = None
     key_counts: Any = None
     scheme_in_cache: bool = False

@@ -100,9 +100,33 @@ def _options(call: Call, t: Tensors) -> dict[str, Any]:
     return options
 
 
+def _decoded(call: Call, t: Tensors, cache: heed.KeyValueCache, options: dict[str, Any]) -> heed.AttentionOutput:
+    """One query after the other, each with its own key, behind the keys before the first."""
+    first = call.keys - call.queries
+    cache.append(t.key[:, :, :first], t.value[:, :, :first])
+    dense = {name: options.pop(name) for name in ("mask", "bias") if name in options}
+    steps = []
+    for i in range(call.queries):
+        end = first + i + 1
+        cache.append(t.key[:, :, end - 1 : end], t.value[:, :, end - 1 : end])
+        rows = {name: (x[:, :, i : i + 1] if x.shape[2] > 1 else x)[..., :end] for name, x in dense.items()}
+        result = cache.attend(t.query[:, :, i : i + 1], **options, **rows)
+        steps.append(result if isinstance(result, heed.AttentionOutput) else heed.AttentionOutput(result))
+    joined = lambda parts: None if parts[0] is None else torch.cat(parts, 2)  # noqa: E731
+    weights = None
+    if call.weights:
+        weights = joined([torch.nn.functional.pad(one.weights, (0, call.keys - one.weights.shape[3])) for one in steps])
+    statistics = heed.Statistics(*map(joined, zip(*(one.statistics for one in steps)))) if call.statistics else None
+    return heed.AttentionOutput(joined([one.output for one in steps]), joined([one.lse for one in steps]), weights, statistics)
+
+
 def _entered(call: Call, t: Tensors) -> Any:
     """What the entry returns: an AttentionOutput of arrays [B, Hq, N, ..]."""
     options = _options(call, t)
+    if call.entry == "jax":
+        import jax_entry  # it takes a second, which most calls have no use for
+
+        return jax_entry.attention(t.query, t.key, t.value, call.threads, **options)
     if call.entry == "sdpa":
         given = {"attn_mask": t.mask if t.mask is not None else t.bias, "is_causal": bool(call.causal), "scale": call.scale}
         return heed.scaled_dot_product_attention(t.query, t.key, t.value, **given, enable_gqa=call.heads != call.kv_heads)
@@ -120,11 +144,13 @@ def _entered(call: Call, t: Tensors) -> Any:
         statistics = result.statistics and heed.Statistics(*map(back, result.statistics))
         output = _unpacked(call, result.output, call.query_counts, call.queries, 0.0)
         return heed.AttentionOutput(output, back(result.lse, -formula.INFINITY), None, statistics)
-    if call.entry == "cache":
+    if call.entry in ("cache", "decode"):
         scheme = options.pop("position", None)
         cache = heed.KeyValueCache(
             call.batch, call.kv_heads, call.head_dim, call.value_dim, dtype=t.key.dtype, position=scheme if call.scheme_in_cache else None
         )
+        if call.entry == "decode":
+            return _decoded(call, t, cache, options if call.scheme_in_cache else {**options, "position": scheme})
         half = call.keys // 2
         for part in (slice(0, half), slice(half, call.keys)):
             places = {}
@@ -137,6 +163,10 @@ def _entered(call: Call, t: Tensors) -> Any:
 
 def computed(call: Call, t: Tensors) -> dict[str, torch.Tensor]:
     """By the names that formula.Result has."""
+    if call.entry == "ranks":
+        import ranks_entry  # its two processes take seconds to begin
+
+        return ranks_entry.computed(call, t)
     t = dataclasses.replace(t)
     leaves = {}
     for name in ("query", "key", "value", "bias", "sinks"):

@@ -6,7 +6,7 @@ import dataclasses
 from random import Random
 from typing import Any
 
-from call import Call
+from call import ENTRIES, Call
 from schemes import BY_OFFSET, EVEN, MAKERS, MASKS, OF_AXES, SCORES
 
 _AROUND = [8, 16, 32, 64, 128, 256]
@@ -71,9 +71,9 @@ def _broadcast(r: Random) -> tuple[int, int, int, int]:
 def draw(r: Random) -> Call:
     """One call."""
     c: dict[str, Any] = {"seed": r.randrange(1 << 30)}
-    entry = c["entry"] = r.choices(["attention", "packed", "sdpa", "flex", "cache"], [70, 10, 7, 7, 6])[0]
+    entry = c["entry"] = r.choices(list(ENTRIES), [61, 9, 6, 6, 6, 6, 4, 2])[0]
     c["dtype"] = r.choices(["float32", "float64", "bfloat16", "float16"], [5, 2, 2, 1])[0]
-    c["batch"] = 0 if r.random() < 0.01 and entry not in ("packed", "cache") else r.choice([1, 1, 2, 3])
+    c["batch"] = 0 if r.random() < 0.01 and entry in ("attention", "sdpa", "flex") else r.choice([1, 1, 2, 3])
     kv = r.choice([1, 1, 2, 3])
     c["kv_heads"], c["heads"] = kv, kv * r.choice([1, 1, 2, 4])
     if r.random() < 0.005 and entry == "attention":
@@ -91,7 +91,7 @@ def draw(r: Random) -> Call:
         c["scale"] = r.choice([0.0, 0.3, -0.3, 1.0, 3.0])
     if r.random() < 0.7:
         wanted = {name for name in ("query", "key", "value", "bias", "sinks", "tables") if r.random() < 0.8}
-        c["wanted"] = tuple(sorted(wanted)) if entry != "cache" else ()
+        c["wanted"] = tuple(sorted(wanted)) if entry not in ("cache", "decode") else ()
     if r.random() < 0.3:
         c["layouts"] = tuple(r.choice(["plain", "transposed", "columns", "sliced", "expanded"]) for _ in range(5))
     c["scratch"] = r.random() < 0.3
@@ -184,13 +184,33 @@ def _options(r: Random, c: dict[str, Any], has: Any) -> None:
     if entry == "packed":
         c["query_counts"] = [n] + [r.randint(0, n) for _ in range(b - 1)]
         c["key_counts"] = [m] + [r.randint(0, m) for _ in range(b - 1)]
-    if entry == "cache":
+    if entry in ("cache", "decode"):
         c["scheme_in_cache"] = r.random() < 0.5
+    if entry in ("jax", "ranks"):
+        c["layouts"] = ("plain",) * 5
+
+
+def _decoding(call: Call) -> Call:
+    """The nearest call whose queries come one after the other, each the last token when it does."""
+    lacks = ("query_lengths", "key_lengths", "prefix_lengths", "query_positions", "key_positions", "mask_program", "score")
+    c: dict[str, Any] = dict.fromkeys(lacks) | {"causal": "bottom_right", "dropout": 0.0, "batch_offset": 0, "empty_row": "zero"}
+    c["keys"], c["sinks"] = max(call.keys, 1), call.sinks and "heads"
+    c["queries"] = min(max(call.queries, 1), c["keys"], 20)
+    return dataclasses.replace(call, **c)
 
 
 def valid(call: Call) -> Call:
     """The nearest call that is not refused."""
     c: dict[str, Any] = {}
+    if call.entry == "decode":
+        call = _decoding(call)
+    if call.entry == "jax":
+        call = dataclasses.replace(call, position=None, score=None, mask_program=None)
+    if call.entry == "ranks":
+        wanted = tuple(name for name in call.wanted if name != "tables")
+        call = dataclasses.replace(call, weights=False, statistic_gradients=False, sinks=call.sinks and "heads", wanted=wanted)
+        if call.kv_heads % 2 == 1:  # some things need whole heads on each of two ranks
+            call = dataclasses.replace(call, empty_row="zero", position=None if call.position == "Cope" else call.position)
     listed = isinstance(call.query_positions, list) or isinstance(call.key_positions, list)
     if call.prefix_lengths is not None and (listed or (call.window and call.window[0] >= 0) or call.position == "XPos"):
         c["prefix_lengths"] = None

@@ -75,13 +75,14 @@ void CheckAllOptions(const Attention& attention, const Shape& shape) {
   position::CheckSchemes(attention, shape);
 }
 
+// Options are left for later: lists without extents of their own are as long as q says, which the outputs must confirm before
+// one is read.
 Shape CheckInputs(const Attention& attention, const Input& q, const Input& k, const Input& v) {
   Shape shape = CheckQueriesAndKeys(attention, q, k);
   CheckPresent("v", v);
   CheckSameElement("v", v, q);
   shape.value_dim = v.extent[3];
   CheckShape("v", v, ArrayShape(attention, shape, shape.kv_heads, false, shape.value_dim), "[B, Hkv, Nk, Dv]");
-  CheckAllOptions(attention, shape);
   return shape;
 }
 
@@ -244,6 +245,7 @@ template <class T>
 Shape CheckForward(const Attention& attention, const ForwardArrays<T>& arrays) {
   const Shape shape = CheckInputs(attention, arrays.q, arrays.k, arrays.v);
   CheckOutput("out", arrays.out, ArrayShape(attention, shape, shape.q_heads, true, shape.value_dim), "[B, Hq, Nq, Dv]");
+  CheckAllOptions(attention, shape);
   Regions regions = ReadRegions(attention, arrays.q, arrays.k);
   regions.Read("v", arrays.v);
   regions.Write("out", arrays.out);
@@ -278,6 +280,7 @@ Shape CheckBackward(const Attention& attention, const BackwardArrays<T>& arrays)
   CheckPresent("d_out", arrays.d_out);
   CheckShape("d_out", arrays.d_out, out_shape, "the shape of out");
   CheckSameElement("d_out", arrays.d_out, arrays.q);
+  CheckAllOptions(attention, shape);
   if (arrays.d_lse.present()) {
     CheckPresent("d_lse", arrays.d_lse);
     CheckShape("d_lse", arrays.d_lse, RowShape(attention, shape), "the shape of lse");

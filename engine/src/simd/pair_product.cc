@@ -45,6 +45,9 @@ constexpr int64_t kLanes = 16;
 constexpr int kRows = 6, kVectors = 4;
 
 HWY_INLINE __m512bh Pairs(__m512i bits) {
+#if defined(__clang__) && __clang_major__ <= 16
+  asm("" : "+v"(bits));  // clang 16 recurses until its stack is full where it sees that these are a repeated number
+#endif
   __m512bh pairs;
   std::memcpy(&pairs, &bits, sizeof(pairs));
   return pairs;
