@@ -99,6 +99,16 @@ def test_a_finished_run_is_not_repeated(studied):
     assert json.loads(again.stdout)["tasks"][0]["models"] == summary["tasks"][0]["models"]
 
 
+def test_the_folder_of_another_study_is_refused(studied, walks, tmp_path):
+    folder, _, arguments = studied
+    before = (folder / "study.json").read_bytes()
+    (tmp_path / "other.csv").write_text(walks.read_text(encoding="utf-8").replace("w1", "x1"), encoding="utf-8")
+    for words in (["study", tmp_path / "other.csv", *arguments[2:]], ["study", walks, "--out", folder, "--budget", "quick"]):
+        refused = run(*words)
+        assert refused.returncode == 2 and f"out: {folder} holds the study of {walks}, read as a table; remove the folder" in refused.stderr, refused.stderr
+    assert (folder / "study.json").read_bytes() == before
+
+
 def test_figures_tell_the_command_that_gives_their_numbers(studied, walks, tmp_path):
     folder, summary, _ = studied
     page = folder / "report.html"
