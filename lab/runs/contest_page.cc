@@ -62,12 +62,13 @@ std::string StandingFinding(const ContestResult& result, const std::vector<Judge
     const std::vector<std::string> told = Told(result, verdict, standing, tell);
     if (!told.empty()) text += " " + Sentence(before + Join(told) + after);
   };
-  add(Standing::kTied, "behind, but perhaps by chance: ", ".", [&](const SizedContender& model, const Judged& judged) {
-    return fmt::format("{} by {} ({})", model.Phrase(), loss.Text(judged.gap), RangeText(loss, judged.by_both));
-  });
-  add(Standing::kBehind, "behind: ", ".", [&](const SizedContender& model, const Judged& judged) {
-    return fmt::format("{} by {} ({})", model.Phrase(), loss.Text(judged.gap), RangeText(loss, judged.by_both));
-  });
+  const auto by = [&](const SizedContender& model, const Judged& judged) {
+    const bool known = std::isfinite(judged.by_both.low);
+    return fmt::format("{} by {}{}", model.Phrase(), loss.Text(judged.gap),
+                       known ? " (" + RangeText(loss, judged.by_both) + ")" : "");
+  };
+  add(Standing::kTied, "behind, but perhaps by chance: ", ".", by);
+  add(Standing::kBehind, "behind: ", ".", by);
   add(Standing::kStopped, "stopped, because it could not win any more: ", ".",
       [&](const SizedContender& model, const Judged& judged) {
         const Entry& entry = result.entries[judged.contender];

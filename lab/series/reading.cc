@@ -422,7 +422,7 @@ SeriesData ReadSeriesNpy(const std::filesystem::path& features, const std::files
     data.sequences.push_back(std::move(one));
   }
   data.each_step = y.values.empty() || y.shape.size() == 2;
-  data.notes = NotesOnRareClasses(data);
+  std::ranges::move(NotesOnRareClasses(data), std::back_inserter(data.notes));
   return data;
 }
 

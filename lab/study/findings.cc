@@ -107,7 +107,7 @@ std::string ChoiceFinding(const StudyResult& result, const StudiedTask& task, co
                     : taken.decided                      ? "take"
                     : contest.InTheRunning().size() == 1 ? "take for now"
                                                          : "take for now of several";
-  const std::string purpose = worth.apart() && !worth.ahead ? TellStudy()("of the models") : task.question.purpose;
+  const std::string purpose = !worth.ahead ? TellStudy()("of the models") : task.question.purpose;
   std::string text = TellStudy()(how, "purpose"_a = purpose, "given"_a = Given(result, task),
                                  "taken"_a = TakenOf(contest).model.Phrase(), "price"_a = measure.Text(taken.may_lose),
                                  "margin"_a = measure.Text(contest.Margin()), "running"_a = Join(Running(contest)));

@@ -226,7 +226,8 @@ std::string About(const SeriesData& data, const StudyOptions& options) {
   std::vector<std::string> read = data.features;
   std::ranges::move(data.marks.Categories(), std::back_inserter(read));
   std::string text = tell("table about", "name"_a = data.name, "sequences"_a = Several(std::ssize(data.sequences), "sequence"),
-                          "lengths"_a = LengthsOf(data), "steps"_a = data.Steps(),
+                          "lengths"_a = LengthsOf(data),
+                          "steps"_a = data.sequences.size() == 1 ? "" : fmt::format(", {} in all", data.Steps()),
                           "features"_a = Several(std::ssize(read), "feature"), "names"_a = Join(read));
   for (const std::string& note : data.notes) text += " " + note;
   if (data.goal == SeriesGoal::kForecast) {
@@ -264,6 +265,7 @@ DataFacts FactsOf(const SeriesBatches& batches, const StudyOptions& options) {
                       {"test", {range.test_low, range.test_high}},
                       {"outside", range.outside}});
   }
+  const std::size_t blocks = batches.TestBlocks().size();
   const bool given = data.sequences.front().parts.has_value();
   const bool cuts = CutsSequences(data);
   const char* parts = cuts ? "table parts in time" : "table parts";
@@ -295,7 +297,8 @@ DataFacts FactsOf(const SeriesBatches& batches, const StudyOptions& options) {
                     : cuts ? ""
                            : " " + TellStudy()("table parts drawn")),
           .drift = DriftFinding(left),
-          .blocks = fmt::format("{} groups of the test part that follow one another", batches.TestBlocks().size()),
+          .blocks = blocks == 1 ? "the test part, which makes a single group"
+                                : fmt::format("{} consecutive groups of the test part", blocks),
           .beginning = {},
           .split = SplitCsv(batches)};
 }

@@ -287,7 +287,7 @@ TEST(StudyFindingsTest, LengthFindingNamesWhereATableEnds) {
   const std::string text = LengthFinding(result, result.tasks.front());
   EXPECT_TRUE(Holds(text, "In windows of 16: Attention with ALiBi leads with 3.10")) << text;
   EXPECT_TRUE(Holds(text, "Behind: the GRU")) << text;
-  EXPECT_TRUE(Holds(text, "The table of learned positions ends")) << text;
+  EXPECT_TRUE(Holds(text, "Learned positions read no longer windows")) << text;
 }
 
 TEST(StudyFindingsTest, LimitsNameWhatWasLeftOut) {
