@@ -192,7 +192,10 @@ void TellNotes(const std::string& name, const std::vector<std::string>& notes, c
   for (const std::string& note : notes) fmt::print(stderr, "heed: {}: {}\n", name, lab::Printable(note));
 }
 
-void PrintData(const lab::SeriesData& data, const Context& context) {
+void PrintData(lab::SeriesData data, int64_t horizon, const Context& context) {
+  if (data.goal == lab::SeriesGoal::kForecast)
+    data.notes.push_back(fmt::format("A forecast predicts the next {} (--horizon {}).",
+                                     horizon == 1 ? "value" : fmt::format("{} values", horizon), horizon));
   if (context.json) {
     nlohmann::ordered_json columns = nlohmann::ordered_json::array();
     for (const lab::SeriesColumn& column : data.columns) {

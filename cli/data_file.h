@@ -2,6 +2,7 @@
 #ifndef HEED_CLI_DATA_FILE_H_
 #define HEED_CLI_DATA_FILE_H_
 
+#include <cstdint>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -50,8 +51,8 @@ std::vector<lab::SeriesData> ReadForecasts(const std::string& path, const DataAr
 
 // What the reader of a file should know of it, to stderr; nothing where --quiet is given.
 void TellNotes(const std::string& name, const std::vector<std::string>& notes, const Context& context);
-// What --dry-run prints: what was understood, column by column.
-void PrintData(const lab::SeriesData& data, const Context& context);
+// What --dry-run prints: what was understood, column by column. horizon: of a forecast, the option or its default.
+void PrintData(lab::SeriesData data, int64_t horizon, const Context& context);
 
 }  // namespace heed::cli
 

@@ -33,7 +33,8 @@ struct EvalArguments {
   std::vector<int64_t> contexts;
   bool validation = false;
   std::string beyond = "refuse";
-  double share = 0.2;
+  std::optional<double> share;
+  std::string from;
   lab::LaterCsv csv;
 };
 
@@ -80,7 +81,7 @@ void PrintJson(const EvalArguments& arguments, const std::vector<lab::Evaluation
 }
 
 void PrintTable(const std::vector<lab::Evaluation>& rows) {
-  std::cout << "context  predictions      loss  perplexity\n";
+  std::cout << "context  predictions      loss  perplexity   (loss in nats a character)\n";
   for (const lab::Evaluation& row : rows) {
     char line[96];
     std::snprintf(line, sizeof line, "%7lld  %11lld  %8.4f  %10.4f\n", static_cast<long long>(row.context),
@@ -89,19 +90,30 @@ void PrintTable(const std::vector<lab::Evaluation>& rows) {
   }
 }
 
+// Of a score of labelled sequences; empty where it has none.
+std::string UnitOf(const std::string& score, const std::string& target) {
+  if (score == "loss") return "nats a label";
+  if (score == "mse") return target + " squared";
+  if (score == "mae" || score == "pinball") return target;
+  if (score == "accuracy" || score == "coverage") return "of 1";
+  return {};
+}
+
 int RunTable(const EvalArguments& arguments, const Context& context) {
   if (!arguments.contexts.empty() || arguments.validation)
     throw InvalidArgument("context, validation: they are for a text; " + arguments.folder +
                           " holds a model of labelled sequences");
   if (IsNpy(arguments.text)) throw InvalidArgument("TEXT: expected a CSV file, whose columns hold the targets too");
+  if (arguments.share && !arguments.from.empty()) throw InvalidArgument("share: expected none, as --from says what is scored");
   const lab::KeptModel model = lab::ReadModel(arguments.folder);
   lab::WatchForInterrupt();
   std::optional<lab::Progress> progress;
-  const lab::SeriesScores scores =
-      lab::ScoresOfCsv(model, arguments.text, arguments.share, arguments.csv, [&](int64_t done, int64_t of) {
-        if (!progress) progress.emplace("eval, KiB", (of + 1023) / 1024, context.quiet);
-        progress->Update((done + 1023) / 1024);
-      });
+  const auto show = [&](int64_t done, int64_t of) {
+    if (!progress) progress.emplace("eval, KiB", (of + 1023) / 1024, context.quiet);
+    progress->Update((done + 1023) / 1024);
+  };
+  const lab::SeriesScores scores = lab::ScoresOfCsv(model, arguments.text, arguments.share.value_or(0.2), arguments.csv, show,
+                                                    lab::kBlockBytes, arguments.from);
   progress.reset();
   TellNotes(lab::NameOfInput(arguments.text), scores.notes, context);
   if (context.json) {
@@ -112,7 +124,10 @@ int RunTable(const EvalArguments& arguments, const Context& context) {
     return 0;
   }
   std::printf("%s, %lld answers\n", lab::Printable(model.name).c_str(), static_cast<long long>(scores.answers));
-  for (const auto& [name, value] : scores.numbers) std::printf("  %-8s  %.6g\n", name.c_str(), value);
+  for (const auto& [name, value] : scores.numbers) {
+    const std::string unit = UnitOf(name, lab::Printable(model.form.target));
+    fmt::print("  {:8}  {:.6g}{}{}\n", name, value, unit.empty() ? "" : " ", unit);
+  }
   return 0;
 }
 
@@ -126,7 +141,9 @@ std::vector<lab::Evaluation> EvaluateCounts(const EvalArguments& arguments) {
 
 int RunEval(const EvalArguments& arguments, const Context& context) {
   if (lab::HoldsSeriesModel(arguments.folder)) return RunTable(arguments, context);
-  RequireNoLaterOptions(arguments.csv, "is for labelled sequences; " + arguments.folder + " holds a model of a text");
+  const std::string why = "is for labelled sequences; " + arguments.folder + " holds a model of a text";
+  RequireNoLaterOptions(arguments.csv, why);
+  if (!arguments.from.empty()) throw InvalidArgument("from: " + why);
   const lab::Beyond beyond = ParseBeyond(arguments.beyond);
   const std::vector<lab::Evaluation> rows =
       lab::HoldsCounts(arguments.folder)
@@ -152,12 +169,15 @@ void AddEval(CLI::App& app, Run& run) {
       ->capture_default_str();
   command->add_flag("--validation", arguments->validation,
                     "Measure only the last tenth of TEXT, its validation part in training");
-  command->add_option("--share", arguments->share, "For a forecast: the share at the end of each sequence to score")
-      ->capture_default_str()
+  command
+      ->add_option("--share", arguments->share, "For a forecast: the share at the end of each sequence to score; default: 0.2")
       ->check(CLI::Range(0.0, 1.0));
+  AddName(*command, "--from", arguments->from,
+          "Score only the steps from this date, time or row of the file on; those before are what the model answers from");
   AddLaterOptions(*command, arguments->csv);
   command->footer(
-      "Examples:\n  heed eval report/model labelled.csv\n  heed eval run book.txt --context 64,128,256\n  heed eval run "
+      "Examples:\n  heed eval report/model labelled.csv\n  heed eval report/model sales.csv --from 2024-03-01\n  heed eval run "
+      "book.txt --context 64,128,256\n  heed eval run "
       "book.txt --context 128 --beyond clamp");
   command->callback([arguments, &run] { run = [arguments](const Context& context) { return RunEval(*arguments, context); }; });
 }

@@ -46,7 +46,7 @@ int StudyTable(const StudyArguments& arguments, const Context& context) {
   lab::Validate(options);
   const std::vector<lab::SeriesData> data = ReadForecasts(arguments.text, arguments.data, arguments.flags);
   if (arguments.data.dry_run) {
-    for (const lab::SeriesData& one : data) PrintData(one, context);
+    for (const lab::SeriesData& one : data) PrintData(one, options.horizon, context);
     return 0;
   }
   TellNotes(data.front().name, data.front().notes, context);

@@ -260,7 +260,7 @@ int RunTable(const TrainArguments& arguments, const Context& context) {
   options.seed = context.seed, options.seeds = 1, options.quiet = context.quiet;
   lab::Validate(options);
   const lab::SeriesData data = ReadData(arguments.text, arguments.data, arguments.flags);
-  if (arguments.data.dry_run) return PrintData(data, context), 0;
+  if (arguments.data.dry_run) return PrintData(data, options.horizon, context), 0;
   TellNotes(data.name, data.notes, context);
   lab::WatchForInterrupt();
   const lab::Subject subject = lab::SubjectOf(data, arguments.data.Words(arguments.text), options);

@@ -10,8 +10,8 @@
 
 namespace heed::lab {
 
-// What an exponent may differ from theory, over the grid: terms of lower order (taps beyond the ends, the diagonal of a causal
-// mask) still show there.
+// By how much a fitted exponent may differ from theory: terms of lower order (taps beyond the ends, the diagonal of a causal
+// mask) still show on a grid of such lengths.
 inline constexpr double kExponentTolerance = 0.05;
 
 struct FittedExponent {

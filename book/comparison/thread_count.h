@@ -1,4 +1,4 @@
-// How many threads LibTorch computes with, for a while.
+// Changes the number of threads of LibTorch for a while.
 #ifndef HEED_BOOK_COMPARISON_THREAD_COUNT_H_
 #define HEED_BOOK_COMPARISON_THREAD_COUNT_H_
 

@@ -1,4 +1,4 @@
-// Sentences computed from the measurements of deep stacks: other measurements, other sentences.
+// Sentences about deep stacks, computed from their measurements.
 #ifndef HEED_BOOK_DEPTH_FINDINGS_H_
 #define HEED_BOOK_DEPTH_FINDINGS_H_
 

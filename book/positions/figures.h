@@ -1,4 +1,4 @@
-// The figures of each kind of scheme. Internal to lab/positions.
+// The figures of each kind of scheme. Internal to book/positions.
 #ifndef HEED_BOOK_POSITIONS_FIGURES_H_
 #define HEED_BOOK_POSITIONS_FIGURES_H_
 
@@ -10,7 +10,7 @@
 
 namespace heed::lab {
 
-// How figures speak of a scheme that several share the drawing with.
+// The words of a figure whose drawing several schemes share.
 struct Words {
   const char* subject = "";  // what titles begin with, as "T5's bias"
   const char* caption = "";  // of the first figure, as the scheme starts
@@ -55,7 +55,7 @@ std::vector<Figure> RotaryFigures(const PositionsOptions& options, const SchemeT
 std::vector<Figure> AxialRotaryFigures(const PositionsOptions& options, const SchemeTable& table, const Words& words);
 // The products of pairs of columns by distance, and the score of a constant query and key.
 std::vector<Figure> FadingFigures(const PositionsOptions& options, const SchemeTable& table, const Words& words);
-// What becomes of a score in chosen heads, and, by the distance, that the distance does not matter.
+// What becomes of a score in chosen heads, and over the distance, on which it does not depend.
 std::vector<Figure> MultiplierFigures(const PositionsOptions& options, const SchemeTable& table, const Words& words);
 
 }  // namespace heed::lab

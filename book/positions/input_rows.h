@@ -1,4 +1,4 @@
-// The rows of schemes that are added to the input. Internal to lab/positions.
+// The rows of schemes that are added to the input. Internal to book/positions.
 #ifndef HEED_BOOK_POSITIONS_INPUT_ROWS_H_
 #define HEED_BOOK_POSITIONS_INPUT_ROWS_H_
 

@@ -23,7 +23,7 @@ struct PositionsResult {
 // The book's numbers in binary, below each other.
 std::vector<std::string> BinaryLines();
 
-// The largest errors, with what they may be; and what the check left out, empty where that is nothing.
+// The largest errors beside their bounds, and what the check left out (empty: nothing).
 Table CheckTable(const RotationCheck& check);
 nlohmann::ordered_json RotationJson(const RotationCheck& check);
 std::string CheckNote(const RotationCheck& check);

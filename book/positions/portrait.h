@@ -1,4 +1,4 @@
-// What there is to say and draw of each scheme: one entry a scheme. Internal to lab/positions.
+// What there is to say and draw of each scheme: one entry a scheme. Internal to book/positions.
 #ifndef HEED_BOOK_POSITIONS_PORTRAIT_H_
 #define HEED_BOOK_POSITIONS_PORTRAIT_H_
 

@@ -1,4 +1,4 @@
-// The numbers that a scheme draws, as it starts and of a trained model.
+// The numbers of a scheme that figures draw, as it starts and in a trained model.
 #ifndef HEED_BOOK_POSITIONS_SCHEME_TABLE_H_
 #define HEED_BOOK_POSITIONS_SCHEME_TABLE_H_
 

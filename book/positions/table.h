@@ -1,4 +1,4 @@
-// The table that figures and checks look at, as the engine emits it. Internal to lab/positions.
+// The table that figures and checks look at, as the engine emits it. Internal to book/positions.
 #ifndef HEED_BOOK_POSITIONS_TABLE_H_
 #define HEED_BOOK_POSITIONS_TABLE_H_
 

@@ -1,4 +1,4 @@
-// Sentences computed from what the models scored: other scores, other sentences.
+// Sentences about the scores of the models, computed from them.
 #ifndef HEED_BOOK_TASKS_FINDINGS_H_
 #define HEED_BOOK_TASKS_FINDINGS_H_
 

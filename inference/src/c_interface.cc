@@ -5,6 +5,7 @@
 #include <cstring>
 #include <exception>
 #include <memory>
+#include <mutex>
 #include <new>
 #include <string>
 #include <variant>
@@ -34,6 +35,34 @@ struct heed_model {
 
 namespace heed {
 namespace {
+
+// The threads of all calls, see heed_set_threads. A call keeps those that it began with.
+class CallThreads {
+ public:
+  CallThreads() {
+    const std::lock_guard lock(Shared().mutex);
+    pool_ = Shared().pool;
+  }
+  Executor& executor() const { return pool_ ? *pool_ : ThreadPool::Default(); }
+
+  static void Set(int threads) {
+    std::shared_ptr<ThreadPool> pool = threads == 0 ? nullptr : std::make_shared<ThreadPool>(threads);
+    const std::lock_guard lock(Shared().mutex);
+    Shared().pool.swap(pool);
+  }
+
+ private:
+  struct State {
+    std::mutex mutex;
+    std::shared_ptr<ThreadPool> pool;  // null: the engine's own
+  };
+  static State& Shared() {
+    static State& state = *new State;  // other threads may still compute when the process ends
+    return state;
+  }
+
+  std::shared_ptr<ThreadPool> pool_;
+};
 
 std::string& Message() {
   thread_local std::string message;
@@ -215,6 +244,13 @@ heed_array heed_contiguous(const void* data, int64_t extent0, int64_t extent1, i
   return {const_cast<void*>(data), {extent0, extent1, extent2, extent3}, {stride(stride1, extent1), stride1, extent3, 1}};
 }
 
+heed_status heed_set_threads(int32_t threads) {
+  return heed::Guarded([&] {
+    if (threads < 0) throw heed::InvalidArgument("threads: expected 0 or more, got " + std::to_string(threads));
+    heed::CallThreads::Set(threads);
+  });
+}
+
 heed_attention heed_attention_default(void) {
   heed_attention attention{};
   attention.struct_bytes = sizeof(heed_attention);
@@ -229,7 +265,8 @@ heed_status heed_forward(const heed_attention* attention, heed_type type, heed_a
     heed::WithType(type, [&](auto zero) {
       using T = decltype(zero);
       heed::Forward(heed::Unpacked<T>(attention, q, k.extent[2]), heed::ViewOf<const T, 4>(q), heed::ViewOf<const T, 4>(k),
-                    heed::ViewOf<const T, 4>(v), heed::ViewOf<T, 4>(out), heed::ViewOf<heed::Accum<T>, 3>(lse));
+                    heed::ViewOf<const T, 4>(v), heed::ViewOf<T, 4>(out), heed::ViewOf<heed::Accum<T>, 3>(lse),
+                    heed::ThreadWorkspace(), heed::CallThreads().executor());
     });
   });
 }
@@ -244,7 +281,7 @@ heed_status heed_backward(const heed_attention* attention, heed_type type, heed_
       heed::Backward(options, heed::ViewOf<const T, 4>(q), heed::ViewOf<const T, 4>(k), heed::ViewOf<const T, 4>(v),
                      heed::ViewOf<const T, 4>(out), heed::ViewOf<const heed::Accum<T>, 3>(lse), heed::ViewOf<const T, 4>(d_out),
                      heed::ViewOf<T, 4>(gradients->q), heed::ViewOf<T, 4>(gradients->k), heed::ViewOf<T, 4>(gradients->v),
-                     heed::TableGradients<T>(options, *gradients), heed::ThreadWorkspace(), heed::ThreadPool::Default());
+                     heed::TableGradients<T>(options, *gradients), heed::ThreadWorkspace(), heed::CallThreads().executor());
     });
   });
 }
@@ -293,7 +330,7 @@ heed_status heed_cache_attend(const heed_cache* cache, const heed_attention* att
     heed::CheckGiven("cache", cache);
     const auto attend = [&]<class T>(const heed::KeyValueCache<T>& tokens) {
       tokens.Attend(heed::Unpacked<T>(attention, q, tokens.length()), heed::ViewOf<const T, 4>(q), heed::ViewOf<T, 4>(out),
-                    heed::ViewOf<heed::Accum<T>, 3>(lse), heed::ThreadWorkspace(), heed::ThreadPool::Default());
+                    heed::ViewOf<heed::Accum<T>, 3>(lse), heed::ThreadWorkspace(), heed::CallThreads().executor());
     };
     std::visit(attend, cache->tokens);
   });
@@ -329,8 +366,8 @@ heed_status heed_model_continue(const heed_model* model, const char* prompt, int
       throw heed::InvalidArgument("text: expected a capacity of more than " + std::to_string(characters) + " bytes, got " +
                                   std::to_string(capacity));
     }
-    const std::string continuation =
-        model->text ? model->text->Continue(prompt, characters) : model->counts->Continue(prompt, characters);
+    const std::string continuation = model->text ? model->text->Continue(prompt, characters, heed::CallThreads().executor())
+                                                 : model->counts->Continue(prompt, characters);
     if (continuation.size() >= capacity) {
       throw heed::InvalidArgument("text: expected a capacity of at least " + std::to_string(continuation.size() + 1) +
                                   " bytes, got " + std::to_string(capacity));
@@ -348,7 +385,7 @@ heed_status heed_model_next(const heed_model* model, const char* prompt, double*
     if (count != std::ssize(model->characters))
       throw heed::InvalidArgument("count: expected " + std::to_string(model->characters.size()) +
                                   ", the characters that the model knows, got " + std::to_string(count));
-    const auto next = model->text ? model->text->Next(model->text->Encode(prompt), heed::ThreadPool::Default())
+    const auto next = model->text ? model->text->Next(model->text->Encode(prompt), heed::CallThreads().executor())
                                   : model->counts->Next(model->counts->Encode(prompt));
     std::ranges::copy(next, probabilities);
   });
@@ -422,7 +459,7 @@ heed_status heed_model_predict(const heed_model* model, const double* features, 
       return place == nullptr ? heed::View<double, 3>() : heed::View<double, 3>::Contiguous(place, extent);
     };
     thread_local heed::ModelWorkspace workspace;
-    model->series->Predict(input, {answers(out), answers(low), answers(high)}, workspace, heed::ThreadPool::Default());
+    model->series->Predict(input, {answers(out), answers(low), answers(high)}, workspace, heed::CallThreads().executor());
   });
 }
 

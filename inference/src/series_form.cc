@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <chrono>
 #include <cmath>
 #include <iterator>
 #include <set>
@@ -16,7 +17,9 @@ namespace heed {
 namespace {
 
 constexpr int64_t kMostExtent = int64_t{1} << 20;
-constexpr double kFarthest = 1e15;  // in typical changes; squares of a float are finite up to there
+constexpr double kFarthest = 1e15;                             // in typical changes; squares of a float are finite up to there
+constexpr double kDay = 86400, kMonth = 365.2425 * kDay / 12;  // seconds
+constexpr double kFarthestDate = 1e11;                         // seconds from 1970, some 3000 years, which calendars here hold
 
 [[noreturn]] void RefuseScale(const std::string& names, double value) {
   char text[32];
@@ -103,6 +106,59 @@ void Validate(const SeriesForm& form) {
   require("mean", form.mean, false), require("deviation", form.deviation, true), require("change", form.change, true);
   for (const double scale : {form.target_deviation, form.target_scale, form.typical_step}) {
     if (!std::isfinite(scale) || !(scale > 0)) RefuseScale("target_deviation, target_scale, typical_step", scale);
+  }
+}
+
+namespace {
+
+std::chrono::sys_days DayAt(double time) {
+  return std::chrono::sys_days(std::chrono::days(static_cast<int64_t>(std::floor(time / kDay))));
+}
+bool IsWorkingDay(double time) { return std::chrono::weekday(DayAt(time)).iso_encoding() <= 5; }
+
+unsigned LastDay(std::chrono::year_month month) { return static_cast<unsigned>((month / std::chrono::last).day()); }
+
+// The day of the month that all dates lie on, 31 where each is the last of its month; 0: there is none.
+unsigned DayOfMonth(std::span<const double> dates) {
+  bool ends = true;
+  unsigned latest = 0;
+  for (const double time : dates) {
+    const std::chrono::year_month_day date(DayAt(time));
+    const auto day = static_cast<unsigned>(date.day());
+    ends = ends && day == LastDay(date.year() / date.month()), latest = std::max(latest, day);
+  }
+  const auto lies = [latest](double time) {
+    const std::chrono::year_month_day date(DayAt(time));
+    return static_cast<unsigned>(date.day()) == std::min(latest, LastDay(date.year() / date.month()));
+  };
+  return ends ? 31 : std::ranges::all_of(dates, lies) ? latest : 0;
+}
+
+}  // namespace
+
+void ContinueTimes(const SeriesForm& form, std::span<const double> times, std::span<double> next) {
+  constexpr int64_t kSeen = 12, kWorkingDays = 5, kMostMonths = 12 * 10000;
+  const int64_t seen = std::min({std::ssize(times), kSeen, form.context + 1});
+  const std::span recent = times.last(static_cast<std::size_t>(seen));
+  const double step = form.typical_step, last = times.back();
+  const bool dates = form.has_dates && std::max({-recent.front(), last, step}) < kFarthestDate;
+  const auto months = static_cast<int64_t>(dates ? std::round(step / kMonth) : 0);
+  const bool in_months = months > 0 && std::abs(step - static_cast<double>(months) * kMonth) <= 2 * kDay &&
+                         months <= kMostMonths / std::max<int64_t>(1, std::ssize(next));
+  const unsigned day = in_months ? DayOfMonth(recent) : 0;
+  const bool working = dates && step == kDay && seen > kWorkingDays && std::ranges::all_of(recent, IsWorkingDay);
+  const std::chrono::year_month_day last_day(dates ? DayAt(last) : std::chrono::sys_days());
+  double time = last;
+  for (int64_t h = 0; h < std::ssize(next); ++h) {
+    if (day > 0) {
+      const std::chrono::year_month month = last_day.year() / last_day.month() + std::chrono::months(months * (h + 1));
+      const std::chrono::sys_days date(month / std::chrono::day(std::min(day, LastDay(month))));
+      next[h] = static_cast<double>(date.time_since_epoch().count()) * kDay + (last - std::floor(last / kDay) * kDay);
+      continue;
+    }
+    do time += step;
+    while (working && !IsWorkingDay(time));
+    next[h] = time;
   }
 }
 

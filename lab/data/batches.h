@@ -27,9 +27,9 @@ struct WindowOptions {
   int64_t context = 64;     // steps of a full window
   int64_t batch = 12;       // windows in a batch
   int32_t mask_symbol = 0;  // a token outside the vocabulary
-  // Of a pass over a text by the causal objective: where a window begins behind the one before; 0: `context`. Of windows that
-  // overlap only those steps predict that the windows before do not hold, so that each but the first has context - stride steps
-  // before it.
+  // A pass over a text by the causal objective begins a window every `stride` tokens; 0: every `context`. Where windows
+  // overlap, only those steps predict that no window before holds, so each window but the first has context - stride steps
+  // before its predictions.
   int64_t stride = 0;
 };
 

@@ -10,9 +10,9 @@
 
 namespace heed::lab {
 
-// How often each token stood behind its left, before its right, and between both of its neighbours. A hidden token is predicted
-// from both neighbours, see DiscountedCounts, spread by the mean of what each tells alone, down to the frequencies of tokens
-// and a uniform prediction. Where a neighbour is hidden too, or the window ends, the other one tells.
+// Counts how often each token stood behind its left neighbour, before its right one, and between both. Predicts a hidden token
+// from both neighbours; see DiscountedCounts, which falls back on the mean of the predictions from each neighbour, then on the
+// frequencies of tokens, then on a uniform one. Uses one neighbour alone if the other is hidden too or outside the window.
 class GapCounts {
  public:
   static constexpr int32_t kHidden = -1;

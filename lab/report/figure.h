@@ -54,9 +54,10 @@ struct Diagram {
 struct Figure {
   std::string name;  // file stem: letters, digits, '-'
   std::string title;
-  std::string caption;     // what to see
-  std::string command;     // how it was made
-  std::string seeds = {};  // "seed 0", "seeds 0 to 2"; empty: nothing in it is random
+  std::string caption;          // what to see
+  std::string command;          // how it was made
+  std::string options_in = {};  // a file beside the page that holds the command with all options; empty: it has them here
+  std::string seeds = {};       // "seed 0", "seeds 0 to 2"; empty: nothing in it is random
   std::variant<LinePlot, HeatMap, BarChart, Diagram> content;
   int width = 640, height = 400;  // pixels
 };

@@ -209,9 +209,13 @@ void Report::Add(const Figure& figure, const FigureFiles& files) {
   std::string html = "<figure id=\"figure-" + number + "\">\n" + svg + "\n<figcaption><strong>Figure " + number + ". " +
                      EscapeMarkup(figure.title) + ".</strong> " + EscapeMarkup(figure.caption) + "\n<span class=\"source\">";
   if (!figure.command.empty()) {
-    html += "Made by <code>" + EscapeMarkup(figure.command) + "</code>, <span class=\"seeds\">" +
-            EscapeMarkup(figure.seeds.empty() ? "no random numbers" : figure.seeds) + "</span>, on <span class=\"machine\">" +
-            EscapeMarkup(MachineName()) + "</span>. ";
+    html += "Made by <code>" + EscapeMarkup(figure.command) + "</code>";
+    if (!figure.options_in.empty()) {
+      const std::string file = EscapeMarkup(figure.options_in);
+      html += " (<a href=\"" + file + "\">" + file + "</a> has all options)";
+    }
+    html += ", <span class=\"seeds\">" + EscapeMarkup(figure.seeds.empty() ? "no random numbers" : figure.seeds) +
+            "</span>, on <span class=\"machine\">" + EscapeMarkup(MachineName()) + "</span>. ";
   }
   Part part{html + "Data: ", {files.csv}};
   if (!files.npy.empty()) part.linked.push_back(files.npy);

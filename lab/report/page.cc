@@ -20,15 +20,28 @@ void Page::Show(const Table& table) {
 
 void Page::Show(Figure figure) {
   if (figure.command.empty()) {
-    figure.command = command_;
+    figure.command = command_, figure.options_in = options_in_;
     if (figure.seeds.empty()) figure.seeds = seeds_;
   }
-  report_.Add(figure, WriteFigure(figure, folder_));
+  const FigureFiles files = WriteFigure(figure, folder_);
+  for (const std::filesystem::path& file : {files.svg, files.csv, files.npy})
+    if (!file.empty()) files_.push_back(file.filename().string());
+  report_.Add(figure, files);
 }
 
-void Page::Keep(const std::string& name, const std::string& text) const { WriteFile(folder_ / name, text); }
+void Page::Keep(const std::string& name, const std::string& text) {
+  WriteFile(folder_ / name, text);
+  files_.push_back(name);
+}
 
-void Page::KeepJson(const std::string& name, const nlohmann::ordered_json& json) const { Keep(name, JsonText(json, 1) + "\n"); }
+void Page::KeepJson(const std::string& name, const nlohmann::ordered_json& json) { Keep(name, JsonText(json, 1) + "\n"); }
+
+void Page::Shorten(const std::string& command) {
+  if (command == command_) return;
+  options_in_ = "command.txt";
+  Keep(options_in_, command_ + "\n");
+  command_ = command;
+}
 
 std::filesystem::path Page::Write() const {
   std::filesystem::path path = folder_ / "report.html";

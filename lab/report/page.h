@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include <nlohmann/json.hpp>
 
@@ -21,7 +22,7 @@ struct PageLink {
 // Every file is written beside and renamed; FileError.
 class Page {
  public:
-  // The command is told below figures that do not name one of their own, and the seeds where they do not name theirs either.
+  // Figures without a command of their own show this one, and these seeds unless they have theirs.
   Page(const std::string& title, std::filesystem::path folder, std::string command, std::string seeds);
 
   const std::filesystem::path& folder() const { return folder_; }
@@ -33,15 +34,20 @@ class Page {
   void Name(const PageLink& link) { report_.LinkTo(link.title, link.page, link.text); }
   void Show(const Table& table);
   void Show(Figure figure);
-  void Keep(const std::string& name, const std::string& text) const;
-  void KeepJson(const std::string& name, const nlohmann::ordered_json& json) const;
+  void Keep(const std::string& name, const std::string& text);
+  void KeepJson(const std::string& name, const nlohmann::ordered_json& json);
+  // The names of the files beside report.html that were written so far.
+  const std::vector<std::string>& files() const { return files_; }
+  // Below the figures from here on stands this command in place of the page's, which is long and goes into command.txt.
+  void Shorten(const std::string& command);
   // Writes report.html, in the end, and returns its path.
   std::filesystem::path Write() const;
 
  private:
   std::filesystem::path folder_;
-  std::string command_, seeds_;
+  std::string command_, options_in_, seeds_;
   Report report_;
+  std::vector<std::string> files_;
 };
 
 }  // namespace heed::lab

@@ -10,8 +10,7 @@ namespace heed::lab {
 
 struct KeptMethod;
 
-// Fitted on the training part, its one setting chosen on the validation part, measured on the test part. Which of several is
-// the best is a choice, too: the one with the least `validation`.
+// Fitted on the training part, its one setting chosen on the validation part, measured on the test part.
 struct Baseline {
   std::string name = {};            // "last value", "ridge regression"
   std::string setting = {};         // that was chosen: "strength 0.01", "season of 52 steps"; empty where there is none

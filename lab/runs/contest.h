@@ -33,9 +33,9 @@ using OnStep = std::function<void()>;
 class Training {
  public:
   virtual ~Training() = default;
-  // Goes on until so many steps are done in all, a point of its curve, or until it ends by itself. Then its curve, and of its
-  // best state so far the loss on the validation part, the one value, and on each of its blocks. The same as if it had been
-  // asked for these steps at once. Throws Divergence where it has no such state, and Interruption on Ctrl-C.
+  // Trains until so many steps are done in all, a point of its curve, or until it ends by itself. Returns its curve and, of its
+  // best state so far, the loss on the validation part (the only value) and on each of its blocks. One call for all steps gives
+  // the same. Throws Divergence where it has no such state, and Interruption on Ctrl-C.
   virtual Outcome Reach(int64_t steps, const OnStep& on_step) = 0;
   // The same with all values, by the contest's columns, and the losses on the blocks of the test part.
   virtual Outcome Report() = 0;
@@ -82,7 +82,7 @@ struct ContestOptions {
   // Of each model, in order: what the pilot is to have measured; empty: it measures.
   std::vector<double> step_seconds;
   // Two models that differ by at most this share of the loss are as good as each other: of the loss of the better one, or of a
-  // tenth of Contest::simple_loss where that is more. Where next to nothing is lost, a share of it is no difference to anybody.
+  // tenth of Contest::simple_loss where that is more. The tenth keeps differences between tiny losses from counting.
   double tolerance = 0.01;
   Conduct conduct;
 };
@@ -142,9 +142,9 @@ struct Recommendation {
 };
 Recommendation Recommend(const ContestResult& result);
 
-// 1. A pilot trains each model alone, twice for a second or so, and turns time into steps by the shorter step; from there on
-// only
-//    steps count, and all numbers are the same whenever and wherever the rest is computed.
+// 1. A pilot trains each model alone, twice for a second or so, and turns time into steps by the shorter of the two median
+//    times of a step. From there on only steps count, so all numbers are the same whenever and wherever the rest is
+//    computed.
 // 2. Every model begins with the first seed at every rate. After a sixteenth, an eighth and a quarter of the steps the better
 //    rates go on, half of them while there are more than four, two and one (Jamieson and Talwalkar 2016, "Non-stochastic best
 //    arm identification and hyperparameter optimization"). From a quarter on a model stops that could not become the best even

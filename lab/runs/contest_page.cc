@@ -62,12 +62,13 @@ std::string StandingFinding(const ContestResult& result, const std::vector<Judge
     const std::vector<std::string> told = Told(result, verdict, standing, tell);
     if (!told.empty()) text += " " + Sentence(before + Join(told) + after);
   };
-  add(Standing::kTied, "behind, but perhaps by chance: ", ".", [&](const SizedContender& model, const Judged& judged) {
-    return fmt::format("{} by {} ({})", model.Phrase(), loss.Text(judged.gap), RangeText(loss, judged.by_both));
-  });
-  add(Standing::kBehind, "behind: ", ".", [&](const SizedContender& model, const Judged& judged) {
-    return fmt::format("{} by {} ({})", model.Phrase(), loss.Text(judged.gap), RangeText(loss, judged.by_both));
-  });
+  const auto by = [&](const SizedContender& model, const Judged& judged) {
+    const bool known = std::isfinite(judged.by_both.low);
+    return fmt::format("{} by {}{}", model.Phrase(), loss.Text(judged.gap),
+                       known ? " (" + RangeText(loss, judged.by_both) + ")" : "");
+  };
+  add(Standing::kTied, "behind, but perhaps by chance: ", ".", by);
+  add(Standing::kBehind, "behind: ", ".", by);
   add(Standing::kStopped, "stopped, because it could not win any more: ", ".",
       [&](const SizedContender& model, const Judged& judged) {
         const Entry& entry = result.entries[judged.contender];
@@ -140,7 +141,7 @@ std::string GainFinding(const ContestResult& result) {
           fmt::format(" From the first half alone the same law missed the final loss by at most {}.", loss.Text(twice.missed));
     }
   }
-  if (!past.empty()) text += fmt::format("{}More training is harmful for {}.", text.empty() ? "" : " ", Join(past));
+  if (!past.empty()) text += fmt::format("{}More training harms {}.", text.empty() ? "" : " ", Join(past));
   return text;
 }
 
@@ -242,11 +243,12 @@ Figure StandingFigure(const ContestResult& result, const std::vector<Reference>&
   for (const Reference& reference : ordered) add(reference.name, reference.value, {reference.value, reference.value}, -1);
   const int height = std::max(200, 110 + 26 * static_cast<int>(chart.names.size()));
   std::string caption =
-      "Further left is better. A mark spans the losses that other seeds and other data may give beside the leader, with 95 % "
-      "for all pairs together.";
-  if (!references.empty()) caption += " Grey methods need no training.";
+      "Further left is better. A bar spans the losses that a model may have beside the leader's with other seeds and other "
+      "data "
+      "(95 % for all pairs together).";
+  if (!references.empty()) caption += " Methods in grey need no training.";
   if (std::ranges::any_of(result.verdict, [](const Judged& judged) { return judged.standing == Standing::kStopped; }))
-    caption += " The table below has the models that stopped early.";
+    caption += " The table below lists the models that stopped early.";
   return {.name = result.at_time.part() + "-standing",
           .title = loss.label,
           .caption = std::move(caption),

@@ -1,4 +1,4 @@
-// A contest told: sentences, tables, pictures.
+// Sentences, tables and pictures of a contest.
 #ifndef HEED_LAB_RUNS_CONTEST_PAGE_H_
 #define HEED_LAB_RUNS_CONTEST_PAGE_H_
 
@@ -17,7 +17,7 @@ namespace heed::lab {
 // "17 s of one core", "600 steps": what each training was given.
 std::string BudgetInWords(const ContestResult& result, double seconds);
 
-// Who leads, who is behind, surely or not, who was stopped, who diverged:
+// Which model leads, which are behind for sure or perhaps by chance, which were stopped, which diverged:
 // "The LSTM leads with 1.402 nats per character; ..". `verdict` is one over result.entries.
 std::string StandingFinding(const ContestResult& result, const std::vector<Judged>& verdict);
 // The same with what each was given before it; of attention's positional encodings alone (empty for fewer than two).
@@ -30,16 +30,16 @@ struct Chosen {
   std::vector<std::string> encoders, positions;  // no positions where none attends
 };
 Chosen ToGoOnWith(const ContestResult& result, std::size_t least);
-// What twice the training would bring, and how well the whole was foretold from less; for whom more training harms. Empty
-// without curves.
+// What twice the training would bring, how well the first half of the curves predicts their ends, and which models more
+// training harms. Empty without curves.
 std::string GainFinding(const ContestResult& result);
 // Which model to take when each is given so many times what it was given here, `given` in words, see OutlookOf; which others
 // may be as good, and how far the curves may be off.
 std::string OutlookFinding(const ContestResult& result, double times, const std::string& given);
 // Which rates were tried and chosen, and which lie at an edge of those tried. Empty for a single rate.
 std::string RateFinding(const ContestResult& result);
-// The fastest and the slowest in a step, as the pilot measured them, and what of that is LibTorch's doing; what differs
-// by less than a tenth is as fast. Empty without a pilot.
+// The models with the fastest and the slowest step, as the pilot measured them, and what LibTorch's implementation explains of
+// that; a difference below a tenth counts as none. Empty without a pilot.
 std::string PaceFinding(const ContestResult& result);
 
 // A dot a contender, the best first, named by its standing, with marks for the interval of its gap to the leader; then one a

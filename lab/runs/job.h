@@ -25,7 +25,7 @@ struct Job {
   std::vector<Column> columns;      // of the outcome's values
   // The outcome. Called on a thread of its own, beside other jobs. Throws Interruption on Ctrl-C.
   std::function<Outcome(const OnWork& on_work)> compute;
-  // Throws where an outcome is not whole though its values are; none: there is nothing more to check.
+  // Throws where an outcome lacks something beside its values, which are checked before; none: nothing more to check.
   std::function<void(const Outcome& outcome)> check = {};
   // Whether the outcome tells of times. They depend on what else runs, so the number of jobs side by side is then one of the
   // settings: "runs_side_by_side".

@@ -10,11 +10,11 @@
 
 namespace heed::lab {
 
-// Of data with dates. The curve of each sequence is fitted to the steps of `past`, one window a sequence, and seven times anew
-// as what is known grows to the whole sequence, for who forecasts later fits to all that is there by then: a window is foretold
-// by the last fit to steps before its end alone. `unit` as for SmoothingForecaster; `outputs`: values that are foretold. `data`
-// must outlive the result, which one thread may call at a time; windows in order cost no fit twice. Both throw Interruption on
-// Ctrl-C.
+// Of data with dates. Fits the curve of each sequence to the steps of `past`, one window a sequence, and seven times anew on
+// the way to the whole sequence, because a later forecast would be fitted to all values that are known by then. The last fit
+// that sees no step behind the window forecasts it. `unit` as for SmoothingForecaster; `outputs`: values that are foretold.
+// `data` must outlive the result, which one thread may call at a time; windows in order cost no fit twice. Both throw
+// Interruption on Ctrl-C.
 Forecaster CalendarForecaster(const SeriesData& data, double unit, int64_t outputs, const Calendar& method,
                               const std::vector<SeriesWindow>& past);
 

@@ -25,7 +25,7 @@ ColumnLook LookAt(const CsvTable& table, int64_t column, bool as_names);
 // categories than kMostCategories, one number in two spellings where its cells are names, days as 19580329.
 SeriesColumn FeatureOf(const CsvTable& table, int64_t column, bool as_names);
 
-// What is one number is one name, and has one spelling. Throws FileError that names both rows.
+// Refuses one number in two spellings, as 1 and 1.0, where cells are names. Throws FileError that names both rows.
 void RequireOneSpelling(const CsvTable& table, int64_t column);
 // Refuses a column of days as 19580331 alone, which would be taken for numbers: the next day is 19580401, 70 more; `months`: of
 // months as 195803 too. Throws FileError that names the first row and says how to write it.

@@ -9,7 +9,7 @@
 
 namespace heed::lab {
 
-// What a user says of it; empty: the file tells.
+// What a user says of it; what is empty is found out from the file.
 struct CsvOptions {
   std::string separator = {};  // "comma", "semicolon", "tab", "bar"; or the character itself
   std::string decimal = {};    // "point" or "comma"

@@ -243,4 +243,13 @@ std::string DayOf(double seconds) {
                      static_cast<unsigned>(date.day()));
 }
 
+std::string MomentOf(double seconds) {
+  const auto all = static_cast<int64_t>(std::llround(seconds * 1000));
+  const auto day = static_cast<double>(all - ((all % 86400000) + 86400000) % 86400000) / 1000;
+  const int64_t within = all - std::llround(day * 1000), second = within / 1000;
+  if (within == 0) return DayOf(day);
+  return fmt::format("{}T{:02}:{:02}:{:02}{}", DayOf(day), second / 3600, second / 60 % 60, second % 60,
+                     within % 1000 == 0 ? "" : fmt::format(".{:03}", within % 1000));
+}
+
 }  // namespace heed::lab

@@ -32,6 +32,8 @@ std::optional<DateOrder> OrderIn(std::string_view text);
 
 // The day of a moment, as 2024-03-01.
 std::string DayOf(double seconds);
+// The same with its time, as 2024-03-01T12:30:00, of a second's parts as 2024-03-01T12:30:00.250; of a whole day the day.
+std::string MomentOf(double seconds);
 
 }  // namespace heed::lab
 

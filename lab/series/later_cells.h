@@ -20,7 +20,7 @@ struct LaterCsv : CsvOptions {
 // Throws InvalidArgument that names the option.
 void Validate(const LaterCsv& csv);
 
-// Cells that something else stands for, counted by column while a file is read.
+// Counts the cells of a file that something else stands for, by column: gaps, and texts that are no category.
 class LaterCells {
  public:
   explicit LaterCells(const LaterCsv& csv) : takes_new_(csv.new_categories == "as-missing") {}

@@ -11,6 +11,7 @@
 #include "heed/error.h"
 #include "heed/safetensors.h"
 #include "lab/report/csv_text.h"
+#include "lab/series/date.h"
 #include "lab/series/magnitudes.h"
 
 namespace heed::lab {
@@ -22,10 +23,11 @@ constexpr int64_t kSequencesAtOnce = 256;
 // but their times.
 SeriesData WithFuture(SeriesData data, const SeriesForm& form) {
   for (SeriesSequence& sequence : data.sequences) {
-    for (int64_t h = 0; h < form.horizon; ++h) {
-      sequence.targets.push_back(NAN);
-      if (form.has_times) sequence.times.push_back(sequence.times.back() + form.typical_step);
-    }
+    sequence.targets.resize(sequence.targets.size() + static_cast<std::size_t>(form.horizon), NAN);
+    if (!form.has_times) continue;
+    std::vector<double> next(static_cast<std::size_t>(form.horizon));
+    ContinueTimes(form, sequence.times, next);
+    sequence.times.insert(sequence.times.end(), next.begin(), next.end());
   }
   return data;
 }
@@ -34,6 +36,7 @@ std::vector<std::string> ColumnsOf(const SeriesForm& form) {
   std::vector<std::string> columns = {form.sequence.empty() ? "sequence" : form.sequence};
   if (form.Forecasts()) {
     columns.emplace_back("ahead");
+    if (form.has_times) columns.push_back(form.time);
   } else if (form.each_step) {
     columns.emplace_back("row");
   }
@@ -48,11 +51,17 @@ class Teller {
   Teller(const KeptModel& model, const SeriesData& data, Predictions& predictions)
       : model_(model), form_(model.form), data_(data), predictions_(predictions) {}
 
-  // A row for the answer at a step, from 0, or to the whole sequence.
+  // A row for the answer at a step, from 0, or to the whole sequence. The data of a forecast have the times of its answers.
   void Add(int64_t sequence, std::optional<int64_t> step, const double* answer) {
     std::vector<Predictions::Cell> begin = {data_.sequences[sequence].id};
     if (form_.Forecasts()) {
-      for (int64_t h = 0; h < form_.horizon; ++h) AddValue({begin.front(), h + 1}, answer[h], h);
+      const SeriesSequence& of = data_.sequences[sequence];
+      for (int64_t h = 0; h < form_.horizon; ++h) {
+        std::vector<Predictions::Cell> row = {of.id, h + 1};
+        if (form_.has_dates) row.emplace_back(MomentOf(of.times[of.steps + h]));
+        if (form_.has_times && !form_.has_dates) row.emplace_back(of.times[of.steps + h]);
+        AddValue(std::move(row), answer[h], h);
+      }
       return;
     }
     const std::vector<int64_t>& rows = data_.sequences[sequence].rows;
@@ -94,8 +103,9 @@ Predictions Predict(const KeptModel& model, const SeriesData& data, const std::f
   for (int64_t s = 0; s < std::ssize(data.sequences); ++s) past.push_back({s, 0, data.sequences[s].steps});
   const SeriesData known = model.form.Forecasts() ? WithFuture(data, model.form) : data;
   const SeriesAnswers answers = CheckedAnswers(model, known, past);
-  Predictions predictions{ColumnsOf(model.form), {}};
-  Teller teller(model, data, predictions);
+  Predictions predictions{ColumnsOf(model.form), {}, {}};
+  predictions.answers = std::ranges::find(predictions.columns, model.form.target) - predictions.columns.begin();
+  Teller teller(model, known, predictions);
   const int64_t count = std::ssize(data.sequences);
   for (int64_t first = 0; first < count; first += kSequencesAtOnce) {
     const int64_t end = std::min(count, first + kSequencesAtOnce);
@@ -125,7 +135,12 @@ std::string Predictions::Csv(bool header) const {
   for (const std::vector<Cell>& row : rows) {
     std::vector<std::string> cells;
     cells.reserve(row.size());
-    for (const Cell& cell : row) cells.push_back(std::visit([](const auto& value) { return CsvText::Cell(value); }, cell));
+    for (const Cell& cell : row) {
+      const auto* const number = std::get_if<double>(&cell);
+      cells.push_back(number != nullptr && std::ssize(cells) >= answers
+                          ? fmt::format("{:.7g}", *number)
+                          : std::visit([](const auto& value) { return CsvText::Cell(value); }, cell));
+    }
     csv.Line(cells);
   }
   return csv.text();

@@ -176,6 +176,55 @@ void JoinTargets(SeriesData& data) {
   for (SeriesSequence& sequence : data.sequences) sequence.targets.resize(1);
 }
 
+// Where the target changes within a sequence: a mistyped cell does that as well as a target of each step.
+std::string NoteOnSteps(const SeriesData& data) {
+  std::string first;
+  int64_t changing = 0;
+  for (const SeriesSequence& sequence : data.sequences) {
+    const auto at = std::ranges::adjacent_find(sequence.targets, std::not_equal_to());
+    if (at == sequence.targets.end() || changing++ > 0) continue;
+    const auto cell = [&](int64_t step) {
+      const double value = sequence.targets[step];
+      return fmt::format("{} in row {}",
+                         data.classes.empty() ? fmt::format("{:g}", value)
+                                              : "'" + ShownName(data.classes[static_cast<std::size_t>(value)]) + "'",
+                         sequence.rows[step]);
+    };
+    const int64_t step = at - sequence.targets.begin();
+    first = fmt::format("'{}' ({}, {})", ShownName(sequence.id), cell(step), cell(step + 1));
+  }
+  const std::string target = ShownName(data.target);
+  return fmt::format(
+      "'{}' changes within {} of {} sequences, first in {}: models answer each step, not each sequence. If a "
+      "sequence has one '{}', mend these rows.",
+      target, changing, data.sequences.size(), first, target);
+}
+
+// Of a classification: the classes with a single example, which can train a model or test it, not both.
+std::vector<std::string> NotesOnRareClasses(const SeriesData& data) {
+  constexpr std::size_t kMostNamed = 3;
+  if (data.classes.empty()) return {};
+  std::vector<const SeriesSequence*> only(data.classes.size());
+  std::vector<int64_t> counts(data.classes.size());
+  for (const SeriesSequence& sequence : data.sequences) {
+    for (const double target : sequence.targets) {
+      const auto label = static_cast<std::size_t>(target);
+      ++counts[label], only[label] = &sequence;
+    }
+  }
+  std::vector<std::string> rare;
+  for (std::size_t i = 0; i < counts.size(); ++i) {
+    if (counts[i] == 1)
+      rare.push_back(fmt::format("'{}' in sequence '{}'", ShownName(data.classes[i]), ShownName(only[i]->id)));
+  }
+  if (rare.empty()) return {};
+  const std::size_t more = rare.size() - std::min(rare.size(), kMostNamed);
+  rare.resize(rare.size() - more);
+  return {fmt::format("A single {} has the class {}{}. No model can learn from it and be tested on it too; is it mistyped?",
+                      data.each_step ? "row" : "sequence", fmt::join(rare, ", "),
+                      more == 0 ? "" : fmt::format(", and so have {} more classes", more))};
+}
+
 // The columns of the table, what they hold and which are features, into the data.
 SequenceColumns Understand(const CsvTable& table, const SeriesColumns& columns, const Roles& roles, SeriesData& data) {
   const bool forecast = data.goal == SeriesGoal::kForecast;
@@ -281,6 +330,8 @@ SeriesData SeriesOf(const CsvTable& table, const std::string& text, const Series
       data.sequences[s++].parts = PartsOf(table, rows, roles.part, /*whole=*/!data.each_step);
   }
   data.notes = NotesOn(table, data);
+  std::ranges::move(NotesOnRareClasses(data), std::back_inserter(data.notes));
+  if (data.goal != SeriesGoal::kForecast && data.each_step && roles.sequence >= 0) data.notes.push_back(NoteOnSteps(data));
   if (data.goal != SeriesGoal::kForecast && roles.part < 0 && CutsSequences(data))
     data.notes.push_back("Steps have targets of their own: models answer '" + ShownName(data.target) +
                          "' at each step from the other columns. --goal forecast predicts its next values instead.");
@@ -371,6 +422,7 @@ SeriesData ReadSeriesNpy(const std::filesystem::path& features, const std::files
     data.sequences.push_back(std::move(one));
   }
   data.each_step = y.values.empty() || y.shape.size() == 2;
+  std::ranges::move(NotesOnRareClasses(data), std::back_inserter(data.notes));
   return data;
 }
 

@@ -16,6 +16,8 @@
 #include "heed/shown_name.h"
 #include "lab/data/view.h"
 #include "lab/report/file.h"
+#include "lab/series/csv_form.h"
+#include "lab/series/date.h"
 #include "lab/series/magnitudes.h"
 #include "lab/training/interrupt.h"
 
@@ -88,6 +90,52 @@ class Scorer {
   ValueScores values_;
 };
 
+// The first step that is scored: a time, or a row of the file.
+class ScoredFrom {
+ public:
+  ScoredFrom(const KeptModel& model, const std::string& text) : form_(model.form), text_(text) {
+    if (text.empty()) return;
+    if (!form_.each_step) Refuse("the model has one answer a sequence; give a file of the sequences to score");
+    const std::optional<double> date = SecondsOfDate(text, ParseDateOrder(form_.date_order));
+    const std::optional<double> number = NumberOf(text, /*decimal_comma=*/false);
+    if (date && !form_.has_dates) Refuse("it is a date, and the model reads none; give the row of the file to score from");
+    by_time_ = date || (number && form_.has_times && !form_.has_dates);
+    if (!by_time_ && !(number && *number == std::round(*number)))
+      Refuse(fmt::format("expected {}", form_.has_dates   ? "a date, as 2024-03-01, or a row of the file"
+                                        : form_.has_times ? "a time, as in '" + ShownName(form_.time) + "'"
+                                                          : "a row of the file, where 1 is the header"));
+    from_ = date ? *date : *number;
+  }
+
+  // How many steps of the sequence lie before it. The next two speak of all that were asked for.
+  int64_t Before(const SeriesSequence& sequence) {
+    if (text_.empty()) return 0;
+    int64_t before = 0;
+    for (int64_t step = sequence.before; step < sequence.steps; ++step) {
+      const bool scored = At(sequence, step) >= from_;
+      (scored ? any_scored_ : any_before_) = true;
+    }
+    while (before < sequence.steps && At(sequence, before) < from_) ++before;
+    return before;
+  }
+  void RequireInside() const {
+    if (text_.empty() || (any_scored_ && any_before_)) return;
+    Refuse(any_before_ ? "the file ends before it; give one that goes on behind it"
+                       : "the file begins there or later; give it with the steps before, or without --from");
+  }
+
+ private:
+  double At(const SeriesSequence& sequence, int64_t step) const {
+    return by_time_ ? sequence.times[step] : static_cast<double>(sequence.rows[step]);
+  }
+  [[noreturn]] void Refuse(const std::string& why) const { throw InvalidArgument("from: '" + ShownName(text_) + "': " + why); }
+
+  const SeriesForm& form_;
+  std::string text_;
+  bool by_time_ = false, any_scored_ = false, any_before_ = false;
+  double from_ = 0;
+};
+
 // The windows of a forecast that are scored, by the sequence that they are in.
 class ScoredWindows {
  public:
@@ -96,7 +144,7 @@ class ScoredWindows {
     std::vector<int64_t> before = {0};  // windows of the sequences before
     int64_t longest = 0;
     for (const SequenceSteps& one : steps) {
-      const int64_t begin = SplitSteps(one.steps, share).validation_end;
+      const int64_t begin = one.before ? *one.before : SplitSteps(one.steps, share).validation_end;
       Sequence& sequence = sequences_[one.id];
       sequence.begin = begin, sequence.first = std::max(begin, form.context) - form.context;
       before.push_back(before.back() + std::max<int64_t>(0, one.steps - form.horizon - sequence.first - form.context + 1));
@@ -105,8 +153,9 @@ class ScoredWindows {
     const int64_t all = before.back(), kept = std::min(all, kMostForecasts);
     if (kept == 0) {
       throw FileError(
-          fmt::format("{}: windows of {} steps and {} to predict do not fit its sequences, the longest of which has {}", name,
-                      form.context, form.horizon, longest));
+          fmt::format("{}: windows of {} steps and {} to predict do not fit its sequences, the longest of which has {}{}", name,
+                      form.context, form.horizon, longest,
+                      steps.front().before ? "; from --from on they need as many as the model predicts" : ""));
     }
     std::size_t s = 0;
     for (int64_t i = 0; i < kept; ++i) {
@@ -199,20 +248,24 @@ class ForecastScorer {
   std::vector<double> naive_;  // of each window
 };
 
-std::vector<SequenceSteps> StepsOf(const SeriesData& data) {
+std::vector<SequenceSteps> StepsOf(const SeriesData& data, ScoredFrom* from) {
   std::vector<SequenceSteps> steps;
   steps.reserve(data.sequences.size());
-  for (const SeriesSequence& one : data.sequences) steps.push_back({one.id, one.steps});
+  for (const SeriesSequence& one : data.sequences) {
+    steps.push_back({one.id, one.steps});
+    if (from != nullptr) steps.back().before = from->Before(one);
+  }
   return steps;
 }
 
-void AddAnswers(const KeptModel& model, const SeriesData& data, Scorer& scorer) {
+void AddAnswers(const KeptModel& model, const SeriesData& data, ScoredFrom& from, Scorer& scorer) {
   std::vector<SeriesWindow> windows, past;
   std::vector<int64_t> answered;
   for (int64_t s = 0; s < std::ssize(data.sequences); ++s) {
     past.push_back({s, 0, data.sequences[s].steps});
+    const int64_t before = from.Before(data.sequences[s]);
     for (const AnsweredWindow& one : model.form.AnsweredWindows(data, s))
-      windows.push_back(one.window), answered.push_back(one.answered);
+      windows.push_back(one.window), answered.push_back(std::max(one.answered, before - one.window.first));
   }
   scorer.Add(data, windows, past, {}, answered);
 }
@@ -220,8 +273,10 @@ void AddAnswers(const KeptModel& model, const SeriesData& data, Scorer& scorer) 
 }  // namespace
 
 SeriesScores ScoresOfCsv(const KeptModel& model, const std::filesystem::path& path, double share, const LaterCsv& csv,
-                         const std::function<void(int64_t done, int64_t of)>& on_bytes, int64_t block) {
-  const LabelledStream labelled = ScoredCsv(model, path, csv, block);
+                         const std::function<void(int64_t done, int64_t of)>& on_bytes, int64_t block,
+                         const std::string& text) {
+  ScoredFrom from(model, text);
+  const LabelledStream labelled = ScoredCsv(model, path, csv, block, /*at_once=*/!text.empty() && model.form.Forecasts());
   std::optional<Scorer> scorer;
   std::optional<ForecastScorer> forecasts;
   while (std::optional<SeriesData> part = labelled.stream->Next()) {
@@ -229,16 +284,21 @@ SeriesScores ScoresOfCsv(const KeptModel& model, const std::filesystem::path& pa
     RequireComputable(*part, model.form);
     if (!model.form.Forecasts()) {
       if (!scorer) scorer.emplace(model);
-      AddAnswers(model, *part, *scorer);
+      AddAnswers(model, *part, from, *scorer);
     } else {
       if (forecasts && !labelled.steps)
         throw FileError(fmt::format("{}: it has more than {} bytes; give a file, which is read a part at a time",
                                     NameOfInput(path), MostDataBytes()));
-      if (!forecasts) forecasts.emplace(model, part->name, labelled.steps ? *labelled.steps : StepsOf(*part), share);
+      if (!forecasts) {
+        const std::vector<SequenceSteps> steps = StepsOf(*part, text.empty() ? nullptr : &from);
+        from.RequireInside();
+        forecasts.emplace(model, part->name, labelled.steps ? *labelled.steps : steps, share);
+      }
       forecasts->Add(*std::move(part));
     }
   }
   if (!forecasts && !scorer) throw FileError(NameOfInput(path) + ": it has no rows");
+  from.RequireInside();
   SeriesScores scores = forecasts ? forecasts->Scores() : scorer->Scores();
   scores.notes = labelled.stream->Notes();
   return scores;

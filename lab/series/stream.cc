@@ -374,10 +374,11 @@ std::unique_ptr<SeriesStream> CsvStream(const KeptModel& model, const std::files
   return std::make_unique<CsvSeries>(model, path, csv, block, Reading::kAnswers);
 }
 
-LabelledStream ScoredCsv(const KeptModel& model, const std::filesystem::path& path, const LaterCsv& csv, int64_t block) {
+LabelledStream ScoredCsv(const KeptModel& model, const std::filesystem::path& path, const LaterCsv& csv, int64_t block,
+                         bool at_once) {
   Validate(csv);
   const bool input = path == "-", forecasts = model.form.Forecasts();
-  bool whole = LooksAtAll(model) || (input ? forecasts : !IsLarge(path, block));
+  bool whole = at_once || LooksAtAll(model) || (input ? forecasts : !IsLarge(path, block));
   LabelledStream labelled;
   if (!whole && !input && (forecasts || !model.form.sequence.empty())) {
     if (forecasts) labelled.steps.emplace();

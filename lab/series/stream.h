@@ -44,6 +44,7 @@ int64_t StepsNeeded(const KeptModel& model);
 struct SequenceSteps {
   std::string id;
   int64_t steps;
+  std::optional<int64_t> before = {};  // those that are not scored, where they were counted
 };
 struct LabelledStream {
   std::unique_ptr<SeriesStream> stream;
@@ -53,9 +54,10 @@ struct LabelledStream {
 // The same file with targets, whose parts hold what scores depend on: of each sequence that has one answer the last steps that
 // a model reads; where steps have answers all of them, as for Predict; of a forecast all of them, where `before` of a sequence
 // were in the part before too, as many as an answer may look at and foretell. Throws FileError, beside what CsvStream does, for
-// targets that are no class of the model, or that differ within a sequence which has one answer.
+// targets that are no class of the model, or that differ within a sequence which has one answer. at_once: one part has all of
+// the file.
 LabelledStream ScoredCsv(const KeptModel& model, const std::filesystem::path& path, const LaterCsv& csv = {},
-                         int64_t block = kBlockBytes);
+                         int64_t block = kBlockBytes, bool at_once = false);
 // X.npy of [rows, steps, features], or [rows, steps] of one feature, NaN where the model knows gaps; a forecast's target must
 // be one of them, and a model that reads texts is refused. About `block` bytes are held at once, at least a row.
 std::unique_ptr<SeriesStream> NpyStream(const KeptModel& model, const std::filesystem::path& path, int64_t block = kBlockBytes);

@@ -12,22 +12,6 @@ namespace {
 
 using namespace fmt::literals;
 
-// How far the model that is to be taken and the best baseline are apart.
-struct Worth {
-  bool ahead;     // whether the model is
-  Judged behind;  // the one that is not
-  double loss;    // of the model
-
-  bool apart() const { return behind.standing == Standing::kBehind; }
-};
-Worth WorthOf(const StudiedTask& task) {
-  const ContestResult& contest = task.contest;
-  const std::vector<Judged> judged = Judge(
-      {{contest.at_time.BlockLosses(TakenOf(contest).model)}, {{task.BestBaseline().blocks}, /*fixed=*/true}}, contest.weights);
-  const bool ahead = judged.front().contender == 0;
-  return {ahead, judged.back(), judged[ahead ? 0 : 1].loss};
-}
-
 // What a single block says, which no spread of blocks can: who was better in it, where that is the same in every run.
 std::string OnOneBlock(const StudiedTask& task) {
   const Baseline& baseline = task.BestBaseline();
@@ -88,30 +72,37 @@ std::string LongerStudy(const StudyResult& result, std::size_t least) {
 
 const Entry& TakenOf(const ContestResult& contest) { return contest.entries[Recommend(contest).contender]; }
 
-bool ModelIsAhead(const StudiedTask& task) { return WorthOf(task).ahead; }
+Worth WorthOf(const StudiedTask& task) {
+  const ContestResult& contest = task.contest;
+  const std::vector<Judged> judged = Judge(
+      {{contest.at_time.BlockLosses(TakenOf(contest).model)}, {{task.BestBaseline().blocks}, /*fixed=*/true}}, contest.weights);
+  const bool ahead = judged.front().contender == 0;
+  return {ahead, judged.back(), judged[ahead ? 0 : 1].loss};
+}
 
-std::string WorthFinding(const StudyResult& result, const StudiedTask& task) {
+std::string WorthFinding(const StudyResult& result, const StudiedTask& task, const Worth& worth) {
   const Measure& measure = task.contest.at_time.ColumnOf("loss").measure;
-  const Worth worth = WorthOf(task);
   const Baseline& baseline = task.BestBaseline();
-  const bool apart = worth.apart();
-  const char* how = !apart ? "worth open" : worth.ahead ? "worth ahead" : "worth behind";
+  const Baseline& luckiest = *std::ranges::min_element(task.baselines, {}, &Baseline::loss);
+  const bool lucky = luckiest.loss < std::min(worth.loss, baseline.loss);
+  // A model that a simple method beats on the same test part is worth nothing for certain.
+  const bool disputed = worth.ahead && lucky, apart = worth.apart() && !disputed;
+  const char* how = disputed ? "worth disputed" : !apart ? "worth open" : worth.ahead ? "worth ahead" : "worth behind";
   std::string text =
       TellStudy()(how, "given"_a = Given(result, task), "taken"_a = TakenOf(task.contest).model.Phrase(),
                   "loss"_a = measure.Phrase({worth.loss, worth.loss, worth.loss}), "gap"_a = measure.Text(worth.behind.gap),
                   "baseline"_a = baseline.Phrase(), "other"_a = measure.Phrase({baseline.loss, baseline.loss, baseline.loss}),
                   "low"_a = measure.Text(worth.behind.by_both.low), "high"_a = measure.Text(worth.behind.by_both.high));
   if (apart && !worth.ahead) text += " " + TellStudy()("worth take", "baseline"_a = baseline.Phrase());
-  if (!apart) text += OnOneBlock(task) + WhatWouldDecide(result, worth.behind);
+  if (!apart && !disputed) text += OnOneBlock(task) + WhatWouldDecide(result, worth.behind);
   if ((!apart || !worth.ahead) && !baseline.looks) text += " " + TellStudy()("worth caution");
-  const Baseline& luckiest = *std::ranges::min_element(task.baselines, {}, &Baseline::loss);
-  if (luckiest.loss < std::min(worth.loss, baseline.loss))
+  if (lucky)
     text += " " + TellStudy()("worth lucky", "baseline"_a = Sentence(luckiest.Phrase()), "loss"_a = measure.Text(luckiest.loss),
                               "chosen"_a = baseline.Phrase());
   return text;
 }
 
-std::string ChoiceFinding(const StudyResult& result, const StudiedTask& task) {
+std::string ChoiceFinding(const StudyResult& result, const StudiedTask& task, const Worth& worth) {
   const ContestResult& contest = task.contest;
   const Recommendation taken = Recommend(contest);
   const Measure& measure = contest.at_time.ColumnOf("loss").measure;
@@ -122,8 +113,7 @@ std::string ChoiceFinding(const StudyResult& result, const StudiedTask& task) {
                     : taken.decided                      ? "take"
                     : contest.InTheRunning().size() == 1 ? "take for now"
                                                          : "take for now of several";
-  const Worth worth = WorthOf(task);
-  const std::string purpose = worth.apart() && !worth.ahead ? TellStudy()("of the models") : task.question.purpose;
+  const std::string purpose = !worth.ahead ? TellStudy()("of the models") : task.question.purpose;
   std::string text = TellStudy()(how, "purpose"_a = purpose, "given"_a = Given(result, task),
                                  "taken"_a = TakenOf(contest).model.Phrase(), "price"_a = measure.Text(taken.may_lose),
                                  "margin"_a = measure.Text(contest.Margin()), "running"_a = Join(Running(contest)));
@@ -215,7 +205,8 @@ std::string NextCommand(const StudyResult& result) {
 
 std::string AnswerTo(const StudyResult& result, const StudiedTask& task) {
   const std::string later = LaterFinding(result, task);
-  return WorthFinding(result, task) + " " + ChoiceFinding(result, task) + (later.empty() ? "" : " " + later);
+  const Worth worth = WorthOf(task);
+  return WorthFinding(result, task, worth) + " " + ChoiceFinding(result, task, worth) + (later.empty() ? "" : " " + later);
 }
 
 std::string Answer(const StudyResult& result) { return AnswerTo(result, result.tasks.front()); }
@@ -224,8 +215,9 @@ std::vector<Finding> Conclusion(const StudyResult& result) {
   std::vector<Finding> findings;
   for (const StudiedTask& task : result.tasks) {
     const std::string purpose = result.tasks.size() == 1 ? "?" : ", " + task.question.purpose + "?";
-    findings.push_back({"Is it worth a model" + purpose, WorthFinding(result, task)});
-    findings.push_back({"Which model" + purpose, ChoiceFinding(result, task)});
+    const Worth worth = WorthOf(task);
+    findings.push_back({"Is it worth a model" + purpose, WorthFinding(result, task, worth)});
+    findings.push_back({"Which model" + purpose, ChoiceFinding(result, task, worth)});
     findings.push_back({"Which model for a longer training?", LaterFinding(result, task)});
     findings.push_back({"How far are they apart?", TimeFinding(task.contest, result.options.seconds)});
     findings.push_back({"Which positional encoding for attention?", SchemeFinding(task.contest)});

@@ -6,17 +6,27 @@
 #include <vector>
 
 #include "lab/runs/finding.h"
+#include "lab/runs/verdict.h"
 #include "lab/study/study.h"
 
 namespace heed::lab {
 
-// The contender that is to be taken, and whether it loses less than the best of what needs no model.
+// The contender that is to be taken.
 const Entry& TakenOf(const ContestResult& contest);
-bool ModelIsAhead(const StudiedTask& task);
-// Whether the model that is to be taken beats the best of what needs no model, judged by seeds and blocks.
-std::string WorthFinding(const StudyResult& result, const StudiedTask& task);
+
+// How far the model that is to be taken and the best baseline are apart, judged by seeds and blocks.
+struct Worth {
+  bool ahead;     // whether the model is
+  Judged behind;  // the one that is not
+  double loss;    // of the model
+
+  bool apart() const { return behind.standing == Standing::kBehind; }
+};
+Worth WorthOf(const StudiedTask& task);
+// Whether that model is worth training. `worth`: of the task.
+std::string WorthFinding(const StudyResult& result, const StudiedTask& task, const Worth& worth);
 // Which model to take, at what price, and which are as good.
-std::string ChoiceFinding(const StudyResult& result, const StudiedTask& task);
+std::string ChoiceFinding(const StudyResult& result, const StudiedTask& task, const Worth& worth);
 // Whether those who lead at the training length lead in longer windows too; empty where there are none.
 std::string LengthFinding(const StudyResult& result, const StudiedTask& task);
 // What the study leaves open.

@@ -1,7 +1,10 @@
+#include <exception>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "lab/report/file.h"
 #include "lab/runs/outlook.h"
 #include "lab/study/findings.h"
 #include "lab/study/study.h"
@@ -53,6 +56,17 @@ Json ToJson(const StudiedTask& task, double times) {
 }
 
 }  // namespace
+
+std::optional<EarlierStudy> EarlierStudyIn(const std::filesystem::path& folder) {
+  try {
+    const Json json = Json::parse(ReadFile(folder / "study.json", kMostSettingsBytes));
+    const Json& data = json.at("data");
+    return EarlierStudy{data.at("kind"), data.at("name"), data.at("fingerprint"),
+                        json.value("files", std::vector<std::string>())};
+  } catch (const std::exception&) {
+    return std::nullopt;
+  }
+}
 
 Json StudyJson(const StudyResult& result) {
   Json json = {{"format", kFormat},

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -76,7 +77,7 @@ Table AllTable(const StudiedTask& task) {
 void Lead(const StudyResult& result, Page& page) {
   page.Say(Answer(result));
   page.Show(LossFigure(result, result.tasks.front()));
-  page.Say(TellStudy()("kept", "kept"_a = Sentence(result.kept)));
+  page.Say(TellStudy()("kept", "kept"_a = result.kept));
   page.Command(UseCommand(result));
 }
 
@@ -153,6 +154,16 @@ void TellSettings(const StudyResult& result, Page& page) {
         fmt::format("heed {}, LibTorch {}, compiler {}", environment.version, environment.libtorch, environment.compiler)}}});
 }
 
+// Those of an earlier study that this one did not write anew. What the file says is no place outside the folder.
+void RemoveFiles(const std::filesystem::path& folder, const std::vector<std::string>& earlier,
+                 const std::vector<std::string>& written) {
+  for (const std::string& name : earlier) {
+    std::error_code error;
+    const bool own = std::filesystem::path(name).filename() == name && std::filesystem::is_regular_file(folder / name, error);
+    if (own && std::ranges::find(written, name) == written.end()) std::filesystem::remove(folder / name, error);
+  }
+}
+
 }  // namespace
 
 std::filesystem::path WriteStudy(const StudyResult& result, const std::vector<PageLink>& beside,
@@ -160,6 +171,9 @@ std::filesystem::path WriteStudy(const StudyResult& result, const std::vector<Pa
   int64_t runs = 1;  // of the model that has the most
   for (const StudiedTask& task : result.tasks) runs = std::max(runs, task.contest.at_time.seeds());
   Page page("Which encoder, which positional encoding?", folder, result.command, SeedsOf(result.options.seed, runs));
+  StudyOptions brief = result.options;
+  brief.step_seconds.clear();
+  page.Shorten(CommandOf(brief, result.words, result.folder));
   Lead(result, page);
   for (const StudiedTask& task : result.tasks) TellTask(result, task, page);
   if (!beside.empty()) page.Section("More pages");
@@ -182,8 +196,13 @@ std::filesystem::path WriteStudy(const StudyResult& result, const std::vector<Pa
   for (const StudiedTask& task : result.tasks) measured.push_back(&task.contest.at_time);
   page.Keep("runs.csv", MeasurementsCsv("task", "at", measured));
   page.Keep("split.csv", result.data.split);
-  page.KeepJson("study.json", StudyJson(result));
-  return page.Write();
+  const std::optional<EarlierStudy> earlier = EarlierStudyIn(folder);
+  nlohmann::ordered_json json = StudyJson(result);
+  json["files"] = page.files();
+  page.KeepJson("study.json", json);
+  std::filesystem::path path = page.Write();
+  if (earlier) RemoveFiles(folder, earlier->files, page.files());
+  return path;
 }
 
 }  // namespace heed::lab

@@ -1,9 +1,13 @@
 #include "lab/study/study.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
+#include <fmt/core.h>
+
 #include "heed/error.h"
+#include "heed/shown_name.h"
 #include "lab/report/figure.h"
 #include "lab/report/output_place.h"
 #include "lab/report/result_store.h"
@@ -21,6 +25,16 @@ namespace {
 void RequireNoRun(const std::filesystem::path& folder) {
   if (std::filesystem::exists(folder / "checkpoint.safetensors"))
     throw InvalidArgument("out: " + folder.string() + " holds a run of heed train; move it away or choose another folder");
+}
+
+// Another file's figures would stand beside those of this one, and its kept models would be lost.
+void RequireSameData(const DataFacts& data, const std::filesystem::path& folder) {
+  const std::optional<EarlierStudy> earlier = EarlierStudyIn(folder);
+  if (!earlier) return;
+  const bool same = earlier->name == data.name || earlier->fingerprint == data.fingerprint;
+  if (same && earlier->kind == data.json.at("kind").get<std::string>()) return;
+  throw InvalidArgument(fmt::format("out: {} holds the study of {}, read as a {}; remove the folder or choose another",
+                                    folder.string(), ShownName(earlier->name), ShownName(earlier->kind)));
 }
 
 void KeepAll(const StudyTask& task, const StudiedTask& studied, const ResultStore& store, uint64_t seed,
@@ -41,7 +55,7 @@ void KeepAll(const StudyTask& task, const StudiedTask& studied, const ResultStor
 std::string KeepWinner(const StudyTask& task, const StudiedTask& studied, const ResultStore& store, uint64_t seed,
                        const std::filesystem::path& folder) {
   const Baseline& baseline = studied.BestBaseline();
-  if (baseline.kept && !ModelIsAhead(studied)) {
+  if (baseline.kept && !WorthOf(studied).ahead) {
     task.KeepBaseline(baseline, folder);
     return baseline.Phrase();
   }
@@ -60,6 +74,7 @@ StudyResult RunStudy(const Subject& subject, const StudyOptions& options, const 
   const ResultStore store(folder / "runs", shared);
   // They show now and not after the training.
   RequireWritableFolder(folder);
+  RequireSameData(subject.facts, folder);
   for (const std::unique_ptr<StudyTask>& task : subject.tasks)
     if (!task->keeps.empty()) RequireNoRun(folder / task->keeps);
   RequireGnuplot();

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -102,8 +103,9 @@ struct StudyResult {
 // folder/model: the model that is to be taken, or the best baseline where that loses no more and can be kept; with the option
 // "all" also everything else that was studied, into folder/models. Every finished run is kept in folder/runs, the pilot's
 // among them; the next study with the same settings finds it there. From the pilot on, the result is the same for any number
-// of threads, on any machine that computes the same bits. Throws InvalidArgument that names the option, FileError, Divergence
-// where every model of a task diverges, and Interruption on Ctrl-C.
+// of threads, on any machine that computes the same bits. Throws InvalidArgument that names the option, or `out` where the
+// folder holds the study of another file, FileError, Divergence where every model of a task diverges, and Interruption on
+// Ctrl-C.
 StudyResult RunStudy(const Subject& subject, const StudyOptions& options, const std::filesystem::path& folder);
 
 // What a training of one model measured, by the columns of its contest.
@@ -118,13 +120,21 @@ struct TrainedOne {
 // in. An interruption leaves nothing. Throws as RunStudy does.
 TrainedOne TrainOne(const Subject& subject, const StudyOptions& options, const std::filesystem::path& folder);
 
-// Writes report.html, whose path it returns, study.json, runs.csv and the figures, each beside and renamed. The page names
-// those of `beside`. Throws FileError.
+// Writes report.html, whose path it returns, study.json, runs.csv and the figures, each beside and renamed; figures that the
+// folder's last study wrote and this one does not are removed. The page names those of `beside`. Throws FileError.
 std::filesystem::path WriteStudy(const StudyResult& result, const std::vector<PageLink>& beside,
                                  const std::filesystem::path& folder);
 
-// What is in study.json.
+// What is in study.json; there also "files", those that WriteStudy wrote.
 nlohmann::ordered_json StudyJson(const StudyResult& result);
+
+// What study.json tells of the study whose results lie in a folder.
+struct EarlierStudy {
+  std::string kind, name, fingerprint;  // of its data
+  std::vector<std::string> files = {};  // beside report.html
+};
+// Nothing where there is no study.json, or none that can be read.
+std::optional<EarlierStudy> EarlierStudyIn(const std::filesystem::path& folder);
 
 }  // namespace heed::lab
 

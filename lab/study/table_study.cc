@@ -126,19 +126,17 @@ class TableTask : public StudyTask {
       : options_(options), batches_(data, CutOf(options)) {
     const std::string behind = place == 1 ? "" : fmt::format("-{}", place);
     id = ToString(data.goal) + behind, keeps = "model" + behind;
-    const char* verb = data.goal == SeriesGoal::kClassification ? "tell"
-                       : data.goal == SeriesGoal::kRegression   ? "estimate"
-                                                                : "forecast";
+    const char* verb = data.goal == SeriesGoal::kForecast ? "forecast" : "predict";
     question = {place == 1 ? id : fmt::format("{} of {}", ToString(data.goal), ShownName(data.target)),
-                Sentence(fmt::format("{}ing {}", verb, ShownName(data.target))),
-                fmt::format("to {} {}", verb, ShownName(data.target)),
+                Sentence(fmt::format("{}ing '{}'", verb, ShownName(data.target))),
+                fmt::format("to {} '{}'", verb, ShownName(data.target)),
                 place == 1 ? "" : TellStudy()("table further", "folder"_a = keeps)};
     models = EqualContenders(options.encoders, options.positions, options.width, 2 * options.width,
                              [&](const Contender& contender, int64_t ffn_width) {
                                return ParameterCount(*SequenceModel(ModelOf(contender, ffn_width)));
                              });
     settings = RunSettingsOf(FieldsOf(options_));
-    columns = TableColumns(data.goal);
+    columns = TableColumns(data.goal, data.target);
     simple_loss = SimpleAnswer(batches_).validation;
     for (const std::vector<SeriesWindow>& block : batches_.TestBlocks()) weights.push_back(AnswersIn(block));
     for (const std::vector<SeriesWindow>& block : batches_.ValidationBlocks()) validation_weights.push_back(AnswersIn(block));
@@ -228,7 +226,8 @@ std::string About(const SeriesData& data, const StudyOptions& options) {
   std::vector<std::string> read = data.features;
   std::ranges::move(data.marks.Categories(), std::back_inserter(read));
   std::string text = tell("table about", "name"_a = data.name, "sequences"_a = Several(std::ssize(data.sequences), "sequence"),
-                          "lengths"_a = LengthsOf(data), "steps"_a = data.Steps(),
+                          "lengths"_a = LengthsOf(data),
+                          "steps"_a = data.sequences.size() == 1 ? "" : fmt::format(", {} in all", data.Steps()),
                           "features"_a = Several(std::ssize(read), "feature"), "names"_a = Join(read));
   for (const std::string& note : data.notes) text += " " + note;
   if (data.goal == SeriesGoal::kForecast) {
@@ -266,6 +265,7 @@ DataFacts FactsOf(const SeriesBatches& batches, const StudyOptions& options) {
                       {"test", {range.test_low, range.test_high}},
                       {"outside", range.outside}});
   }
+  const std::size_t blocks = batches.TestBlocks().size();
   const bool given = data.sequences.front().parts.has_value();
   const bool cuts = CutsSequences(data);
   const char* parts = cuts ? "table parts in time" : "table parts";
@@ -297,7 +297,8 @@ DataFacts FactsOf(const SeriesBatches& batches, const StudyOptions& options) {
                     : cuts ? ""
                            : " " + TellStudy()("table parts drawn")),
           .drift = DriftFinding(left),
-          .blocks = fmt::format("{} groups of the test part that follow one another", batches.TestBlocks().size()),
+          .blocks = blocks == 1 ? "the test part, which makes a single group"
+                                : fmt::format("{} consecutive groups of the test part", blocks),
           .beginning = {},
           .split = SplitCsv(batches)};
 }
@@ -308,10 +309,12 @@ SeriesCut CutOf(const StudyOptions& options) {
   return {options.batch, options.context, options.horizon, options.longest, options.validation_share};
 }
 
-std::vector<Column> TableColumns(SeriesGoal goal) {
+std::vector<Column> TableColumns(SeriesGoal goal, const std::string& target) {
   const Measure nats = {.name = "loss", .label = "Loss on the test part (nats)", .phrase = "a loss of {} nats"};
   const Measure error = {.name = "loss",
-                         .label = "Mean squared error on the test part",
+                         .label = target.empty()
+                                      ? "Mean squared error on the test part"
+                                      : fmt::format("Mean squared error on the test part ({} squared)", ShownName(target)),
                          .phrase = "a mean squared error of {}",
                          .digits = 4,
                          .significant = true};

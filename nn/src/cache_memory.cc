@@ -49,7 +49,7 @@ CacheMemory Appended(CacheMemory memory, const at::Tensor& key, const at::Tensor
   const at::NoGradGuard no_grad;
   if (end > capacity) {
     if (!grows) {
-      throw InvalidArgument(c10::str("KeyValueCache: ", end, " tokens do not fit into a capacity of ", capacity));
+      throw InvalidArgument(c10::str("KeyValueCache: key: ", end, " tokens do not fit into a capacity of ", capacity));
     }
     const c10::SymInt larger = end.max(capacity * 2);
     memory = {Grown(memory.keys, length, larger), Grown(memory.values, length, larger)};

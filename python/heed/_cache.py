@@ -290,6 +290,7 @@ class KeyValueCache:
             options["causal"] = None if scheme is not None and scheme.axes is not None else True
         if not isinstance(query, torch.Tensor):
             return through(self.attend, {"query": query, **options})
+        self._check_query(query)
         options["position"] = self._scheme(options.get("position"))
         if self._lengths is not None:
             return self._attend_rows(query, options)
@@ -301,6 +302,16 @@ class KeyValueCache:
             if options.get("query_positions") is None:
                 options["query_positions"] = self._places[:, max(self.length - query.shape[2], 0) :]
         return attention(query, self.keys, self.values, **options)
+
+    def _check_query(self, query: torch.Tensor) -> None:
+        """ValueError unless it fits the keys, which attention would name."""
+        batch, heads, _, width = self._keys.shape
+        fits = query.dim() == 4 and query.shape[0] == batch and query.shape[3] == width
+        if not fits or query.shape[1] % max(heads, 1):
+            expected = f"[{batch}, {heads} or a multiple, n, {width}] as the cache has"
+            raise ValueError(f"query: expected {expected}, got {list(query.shape)}")
+        if query.dtype != self.dtype and not torch.is_autocast_enabled(query.device.type):
+            raise ValueError(f"query: expected {self.dtype} as the cache has, got {query.dtype}")
 
     def _attend_rows(self, query: torch.Tensor, options: dict[str, Any]) -> torch.Tensor | AttentionOutput:
         for name in ("key_lengths", "query_positions", "key_positions"):

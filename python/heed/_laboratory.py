@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import IO, Any
 
 from . import _program
 
@@ -60,8 +60,8 @@ def _follow(process: subprocess.Popen[str], told: list[str], show: bool) -> None
     process.wait()
 
 
-def run(words: Iterable[str], show: bool) -> None:
-    """Runs the program to its end. show: prints its messages to sys.stderr, line by line.
+def run(words: Iterable[str], show: bool, output: IO[str] | int = subprocess.DEVNULL) -> None:
+    """Runs the program to its end. show: prints its messages to sys.stderr, line by line. output: takes what it writes to stdout.
 
     ValueError with the program's message for options that it refuses, RuntimeError for other failures. KeyboardInterrupt, or any
     other exception here, interrupts the program and waits for its end; a second one kills it.
@@ -74,7 +74,7 @@ def run(words: Iterable[str], show: bool) -> None:
             [_program.path(), *words],
             env=_program.environment(),
             stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
+            stdout=output,
             stderr=subprocess.PIPE,
             encoding="utf-8",
             errors="replace",

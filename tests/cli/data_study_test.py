@@ -99,6 +99,15 @@ def test_a_finished_run_is_not_repeated(studied):
     assert json.loads(again.stdout)["tasks"][0]["models"] == summary["tasks"][0]["models"]
 
 
+def test_the_folder_of_another_study_is_refused(studied, walks, tmp_path):
+    folder, _, arguments = studied
+    before = (folder / "study.json").read_bytes()
+    (tmp_path / "other.csv").write_text(walks.read_text(encoding="utf-8").replace("w1", "x1"), encoding="utf-8")
+    refused = run("study", tmp_path / "other.csv", *arguments[2:])
+    assert refused.returncode == 2 and f"out: {folder} holds the study of {walks}, read as a table; remove the folder" in refused.stderr, refused.stderr
+    assert (folder / "study.json").read_bytes() == before
+
+
 def test_figures_tell_the_command_that_gives_their_numbers(studied, walks, tmp_path):
     folder, summary, _ = studied
     page = folder / "report.html"
@@ -118,8 +127,7 @@ def test_time_is_turned_into_steps_once(walks, tmp_path):
     study = json.loads(first.stdout)
     steps = [entry["steps"] for entry in study["tasks"][0]["contenders"]]
     assert [round(0.1 / seconds) for seconds in study["settings"]["step_seconds"]] == steps
-    page = html.unescape((tmp_path / "a" / "report.html").read_text(encoding="utf-8"))
-    words = shlex.split(re.search(r"Made by <code>(heed study .*?)</code>", page).group(1))
+    words = shlex.split((tmp_path / "a" / "command.txt").read_text(encoding="utf-8"))
     words[words.index("--out") + 1] = str(tmp_path / "b")
     again = run(*words[1:], "--json")
     assert again.returncode == 0, again.stderr

@@ -40,6 +40,9 @@ def test_a_dry_run_tells_of_every_column_and_writes_nothing(tmp_path, name):
     assert opened == {"name": "open", "role": "feature", "holds": "flags", "missing": 0, "low": 0, "high": 1}
     assert told["notes"][0] == "Cells are separated by semicolons, and numbers have decimal commas."
     assert [path.name for path in tmp_path.iterdir()] == [name]
+    assert told["notes"][-1] == "A forecast predicts the next value (--horizon 1)."
+    week = understood(path, "--target", "sold", "--time", "day", "--goal", "forecast", "--horizon", 7)
+    assert week["notes"][-1] == "A forecast predicts the next 7 values (--horizon 7)."
     table = run("study", path, "--target", "sold", "--time", "day", "--goal", "forecast", "--dry-run")
     assert table.returncode == 0 and "2012-01-01 to 2012-01-03" in table.stdout and "'sold' lacks 1 of 3 values" in table.stdout
     train = run("train", path, "--target", "sold", "--time", "day", "--goal", "forecast", "--dry-run", "--out", tmp_path / "model")

@@ -91,12 +91,14 @@ def interrupt(arguments, begun, sent=signal.SIGINT):
 
 
 def figures_of(page):
-    """(command, CSV file) of every figure of a page that tells its command."""
+    """(command with all options, CSV file) of every figure of a page that tells its command."""
     figures = []
     for caption in re.findall(r"<figcaption>(.*?)</figcaption>", page.read_text(encoding="utf-8"), re.DOTALL):
         command = re.search(r"Made by <code>(.*?)</code>", caption)
         if command:
-            figures.append((html.unescape(command.group(1)), page.parent / re.search(r'href="([^"]*\.csv)"', caption).group(1)))
+            whole = re.search(r'href="(command.txt)"', caption)
+            told = (page.parent / whole.group(1)).read_text(encoding="utf-8").strip() if whole else html.unescape(command.group(1))
+            figures.append((told, page.parent / re.search(r'href="([^"]*\.csv)"', caption).group(1)))
     return figures
 
 

@@ -3,6 +3,7 @@
 import csv
 import datetime
 import io
+import json
 import math
 import random
 
@@ -132,6 +133,35 @@ def test_predict_says_what_the_program_says(tables, studied, study, name):
     safetensors = (folder / "model.safetensors").read_bytes()
     header = safetensors[8 : 8 + int.from_bytes(safetensors[:8], "little")].decode()
     assert all(f'"{tensor}":' in header for tensor in model.state_dict())
+
+
+def test_evaluate_gives_the_figures_of_eval(tables, studied, tmp_path):
+    def told(*arguments):
+        result = run("eval", *arguments, "--json")
+        assert result.returncode == 0, result.stderr
+        return {name: value for name, value in json.loads(result.stdout).items() if name not in ("model", "data", "name")}
+
+    for study, name, given in [("sold", "gru", {"from_": datetime.date(2020, 6, 1)}), ("sold", "calendar", {"share": 0.3}), ("steps", "lstm", {"from_": 300}),
+                               ("labels", "gru", {}), ("values", "mean", {})]:  # fmt: skip
+        (path, columns), folder = tables[study], studied(study) / f"{'forecast' if study == 'sold' else 'regression' if study == 'values' else 'classification'}-{name}"
+        words = [word for option, value in given.items() for word in (f"--{option.rstrip('_')}", value)]
+        model, expected = heed.open_model(folder), told(folder, path, *words)
+        assert model.evaluate(columns, **given) == model.evaluate(path, **given) == expected and expected["answers"] > 0
+    model = heed.open_model(studied("labels") / "classification-gru")
+    with pytest.raises(TypeError, match="data: expected a path, a frame or a mapping of columns, which hold the targets too, got ndarray"):
+        model.evaluate(numpy.zeros((2, 3, 2)))
+    with pytest.raises(ValueError, match="from: '3': the model has one answer a sequence"):
+        model.evaluate(tables["labels"][0], from_=3)
+    next(model.parameters()).data += 1
+    with pytest.raises(RuntimeError, match="has changed since .* was opened"):
+        model.evaluate(tables["labels"][0])
+
+
+def test_a_texts_model_is_evaluated(text, tmp_path):
+    assert run("train", text, "--out", tmp_path / "run", *SMALL, "--steps", 5, "--quiet").returncode == 0
+    (row,) = json.loads(run("eval", tmp_path / "run", text, "--validation", "--json").stdout)["rows"]
+    row.pop("tokens_per_second")
+    assert heed.open_model(tmp_path / "run").evaluate(text, validation=True) == row and row["perplexity"] > 1
 
 
 def test_the_kept_models_are_all_there(studied):

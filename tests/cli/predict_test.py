@@ -7,6 +7,7 @@ import math
 import os
 import pathlib
 import random
+import re
 import signal
 import subprocess
 
@@ -192,7 +193,12 @@ def test_what_a_model_reaches_on_labelled_data(studied, walks, tmp_path):
         assert scores["answers"] == 10
         assert (scores["loss"], scores["accuracy"]) == pytest.approx((reached["loss"], reached["accuracy"]), rel=1e-5)
         assert 0 <= scores["auc"] <= 1 and 0 <= scores["macro_f1"] <= 1
-    assert "accuracy" in run("eval", studied / "model", tmp_path / "test.csv").stdout
+    table = run("eval", studied / "model", tmp_path / "test.csv").stdout
+    assert re.search(r"^  loss +[\d.]+ nats a label\n  accuracy +[\d.]+ of 1$", table, re.MULTILINE), table
+    refused = run("eval", studied / "model", tmp_path / "test.csv", "--from", 3)
+    assert refused.returncode == 2 and "from: '3': the model has one answer a sequence" in refused.stderr, refused.stderr
+    refused = run("eval", studied / "model", tmp_path / "test.csv", "--from", 3, "--share", 0.5)
+    assert refused.returncode == 2 and "share: expected none, as --from says what is scored" in refused.stderr, refused.stderr
     (tmp_path / "other.csv").write_text("walk,time,x,label\na,0,1,sideways\n", encoding="utf-8")
     refused = run("eval", studied / "model", tmp_path / "other.csv")
     assert refused.returncode == 1 and "'sideways' is no class of the model, which knows down, up" in refused.stderr

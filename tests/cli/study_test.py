@@ -193,8 +193,9 @@ def test_time_is_turned_into_steps_once(book, tmp_path):
     assert not undocumented(study)
     assert longer["times"] == 5 and len(longer["expected"]) >= 1
     assert "Given 1 s of one core, 5 times as long as here, take " in study["answer"]
-    page = html.unescape((tmp_path / "a" / "report.html").read_text(encoding="utf-8"))
-    command = re.search(r"Made by <code>(heed study .*?)</code>", page).group(1)
+    command = (tmp_path / "a" / "command.txt").read_text(encoding="utf-8")
+    page = (tmp_path / "a" / "report.html").read_text(encoding="utf-8")
+    assert "--step-seconds" not in page and '(<a href="command.txt">command.txt</a> has all options)' in page
     assert f"--step-seconds {pace[0]!r},{pace[1]!r}" in command
     words = shlex.split(command)
     words[words.index("--out") + 1] = str(tmp_path / "b")

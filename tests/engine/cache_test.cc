@@ -3,9 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 
 #include "problem.h"
+#include "tests/error_text.h"
 
 namespace heed {
 namespace {
@@ -97,6 +99,16 @@ TEST_F(CachedDecoding, RefusesWhatDoesNotFitAndStaysAsItWas) {
   const std::vector<int64_t> rows{0, 2};
   EXPECT_THROW(cache.Reorder(View<const int64_t, 1>::Contiguous(rows.data(), {2})), InvalidArgument);
   EXPECT_THROW(KeyValueCache<float>(1, -1, 4, 4), InvalidArgument);
+  for (const std::array<int64_t, 4> extent : {std::array<int64_t, 4>{1, 2, 3, 16}, {2, 3, 3, 16}, {2, 2, 3, 8}}) {
+    const std::vector<double> numbers(2 * 3 * 3 * 16);
+    std::vector<double> results(numbers.size());
+    const auto attend = [&] {
+      cache.Attend(attention_, View<const double, 4>::Contiguous(numbers.data(), extent),
+                   View<double, 4>::Contiguous(results.data(), extent), {}, workspace_, serial_);
+    };
+    EXPECT_TRUE(
+        WhatOf<InvalidArgument>(attend).starts_with("q: expected [B, Hq, Nq, D] beside the keys of the cache, which are"));
+  }
   EXPECT_EQ(cache.length(), 5);
   EXPECT_LT(Step(cache, 5, 5), kTolerance);
 }

@@ -87,6 +87,9 @@ static void decoding(void) {
   expect(heed_cache_length(cache) == kSteps, "the length of the cache");
   expect(heed_cache_truncate(cache, 1) == HEED_OK && heed_cache_length(cache) == 1, "truncate");
   expect(heed_cache_truncate(cache, 2) == HEED_INVALID_ARGUMENT, "no tokens come back");
+  expect(heed_cache_attend(cache, &attention, heed_contiguous(q, 1, 1, 2, 3), rows(out, 1), kAbsent) == HEED_INVALID_ARGUMENT &&
+             strncmp(heed_message(), "q: expected", 11) == 0,
+         "the message names the queries, not the keys of the cache");
   heed_cache_destroy(cache);
   heed_cache_destroy(NULL);
 }
@@ -119,7 +122,8 @@ static void refusals(void) {
   expect(heed_model_open("/nowhere", &model) == HEED_FILE_ERROR, "a folder that is not there");
   expect(strstr(heed_message(), "/nowhere/config.json") != NULL, "the message names the file");
   heed_model_close(NULL);
-  expect(heed_model_columns(NULL) == 0 && heed_model_outputs(NULL) == 0 && heed_model_category(NULL, 0, 0) == NULL && heed_model_answers(NULL, 3) == 0,
+  expect(heed_model_columns(NULL) == 0 && heed_model_outputs(NULL) == 0 && heed_model_category(NULL, 0, 0) == NULL &&
+             heed_model_answers(NULL, 3) == 0,
          "sizes of no model");
   expect(heed_model_column(NULL, 0) == NULL && heed_model_class(NULL, 0) == NULL, "names of no model");
   expect(heed_model_predict(NULL, &one, 1, 1, 1, NULL, NULL, NULL, &one, 1, NULL, NULL) == HEED_INVALID_ARGUMENT,
@@ -127,7 +131,37 @@ static void refusals(void) {
   expect(strstr(heed_message(), "model: NULL was passed") != NULL, "the message names the argument");
 }
 
+/* Threads of this process; 0 where nobody tells. */
+static int threads(void) {
+  char line[256];
+  int count = 0;
+  FILE* status = fopen("/proc/self/status", "r");
+  while (status != NULL && fgets(line, sizeof line, status) != NULL)
+    if (sscanf(line, "Threads: %d", &count) == 1) break;
+  if (status != NULL) fclose(status);
+  return count;
+}
+
+static void chosen_threads(void) {
+  enum { kMany = 64 };
+  static float x[kMany * kMany], one[kMany * kMany], four[kMany * kMany];
+  const heed_array in = heed_contiguous(x, 1, 8, kMany, 8);
+  int i, before;
+  for (i = 0; i < kMany * kMany; ++i) x[i] = (float)(i % 17) / 8;
+  expect(heed_set_threads(-1) == HEED_INVALID_ARGUMENT && strstr(heed_message(), "threads: expected 0 or more") != NULL,
+         "fewer threads than none");
+  expect(heed_set_threads(1) == HEED_OK, "one thread");
+  expect(heed_forward(NULL, HEED_FLOAT32, in, in, in, heed_contiguous(one, 1, 8, kMany, 8), kAbsent) == HEED_OK, "with one");
+  before = threads();
+  expect(heed_set_threads(4) == HEED_OK, "four threads");
+  expect(heed_forward(NULL, HEED_FLOAT32, in, in, in, heed_contiguous(four, 1, 8, kMany, 8), kAbsent) == HEED_OK, "with four");
+  expect(before == 0 || threads() == before + 3, "three threads beside the calling one");
+  expect(memcmp(one, four, sizeof one) == 0, "the same bits");
+  expect(heed_set_threads(0) == HEED_OK, "all processors");
+}
+
 int main(void) {
+  chosen_threads();
   gradients();
   decoding();
   refusals();

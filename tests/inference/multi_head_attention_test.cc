@@ -304,6 +304,10 @@ TEST(MultiHeadAttentionTest, ARefusedStepLeavesTheCacheAsItWas) {
   KeyValueCache<float> other = attention.NewCache(kBatch + 1);
   EXPECT_NE(WhatOf<InvalidArgument>([&] { Forward(attention, InputView(X), {}, &other); }).find("cache: expected a batch of 2"),
             std::string::npos);
+  KeyValueCache<float> narrow(kBatch, 1, 2, 2);
+  EXPECT_NE(
+      WhatOf<InvalidArgument>([&] { Forward(attention, InputView(X), {}, &narrow); }).find("cache: expected one of NewCache()"),
+      std::string::npos);
 }
 
 }  // namespace

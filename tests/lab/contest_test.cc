@@ -229,7 +229,7 @@ TEST(ContestTest, TheBestStateCounts) {
   EXPECT_EQ(convolution.best_steps, 400);
   EXPECT_EQ(convolution.Gain(), 0);
   EXPECT_NEAR(result.at_time.Over(convolution.model, result.at_time.ColumnOf("loss")).mean, 1.01 + 2.0 / 20, 1e-3);
-  EXPECT_TRUE(Holds(GainFinding(result), "More training is harmful for the convolution (at its best after 400 of "))
+  EXPECT_TRUE(Holds(GainFinding(result), "More training harms the convolution (at its best after 400 of "))
       << GainFinding(result);
 }
 

@@ -265,6 +265,29 @@ TEST(FilesOfPeopleTest, WhatIsNotReadIsRefusedWithARemedy) {
       Holds(WhatOf<Error>([&] { SeriesBatches(late, {.context = 1}); }), "row 2, column 'y': the sequence begins without"));
 }
 
+// Rows of walks by sequence, x and kind.
+std::string NotesOf(const std::string& rows, const char* target = "kind") {
+  return Joined(Read(std::string("id,x,") + target + "\n" + rows, {.target = target, .sequence = "id"}).notes);
+}
+
+TEST(FilesOfPeopleTest, AMistypedLabelAndAClassOfOneAreTold) {
+  const std::string typed = NotesOf("a,1,walk\na,2,walk\nb,1,run\nb,2,run\nc,1,walk\nc,2,wlak\nd,1,run\n");
+  EXPECT_TRUE(Holds(typed,
+                    "'kind' changes within 1 of 4 sequences, first in 'c' ('walk' in row 6, 'wlak' in row 7): models "
+                    "answer each step, not each sequence. If a sequence has one 'kind', mend these rows.\n"))
+      << typed;
+  EXPECT_TRUE(Holds(typed, "A single row has the class 'wlak' in sequence 'c'.")) << typed;
+  EXPECT_FALSE(Holds(NotesOf("a,1,walk\na,2,run\nb,1,jump\nb,2,jump\n"), "'jump'")) << "it has two rows";
+  EXPECT_EQ(NotesOf("a,1,walk\nb,1,run\nb,2,run\nc,1,walk\n"),
+            "A single sequence has the class 'run' in sequence 'b'. No model can learn from it and be tested on it too; is it "
+            "mistyped?\n");
+  EXPECT_EQ(
+      NotesOf("a,1,0.5\na,2,0.75\n", "y"),
+      "'y' changes within 1 of 1 sequences, first in 'a' (0.5 in row 2, 0.75 in row 3): models answer each step, not each "
+      "sequence. If a sequence has one 'y', mend these rows.\n");
+  EXPECT_EQ(NotesOf("a,1,walk\nb,1,run\nc,2,run\nd,1,walk\n"), "");
+}
+
 TEST(FilesOfPeopleTest, TextsAreUnpackedAndLoseAByteOrderMark) {
   const ScratchFolder folder;
   WriteFile(folder.path() / "book.txt.gz", Compressed("\xef\xbb\xbfone\r\ntwo"));

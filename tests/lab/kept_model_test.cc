@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <ATen/ATen.h>
+#include <fmt/ranges.h>
 
 #include <cmath>
 #include <filesystem>
@@ -15,6 +16,7 @@
 #include "lab/data/random.h"
 #include "lab/report/file.h"
 #include "lab/series/baselines.h"
+#include "lab/series/date.h"
 #include "lab/series/predictions.h"
 #include "lab/series/scores.h"
 #include "lab/study/findings.h"
@@ -146,7 +148,7 @@ TEST(KeptModelTest, NetworksThatAreReadAgainAnswerAsTheyWereMeasured) {
     }
     const StudiedTask& task = result.tasks.front();
     const KeptModel winner = ReadModel(folder.path() / "model");
-    EXPECT_EQ(winner.network.has_value(), ModelIsAhead(task));
+    EXPECT_EQ(winner.network.has_value(), WorthOf(task).ahead);
     const double lost = winner.network ? measured.Values(TakenOf(task.contest).model, measured.ColumnOf("loss")).front()
                                        : task.BestBaseline().loss;
     EXPECT_DOUBLE_EQ(winner.reached.at("loss").get<double>(), lost);
@@ -241,13 +243,54 @@ TEST(PredictTest, ForecastsFollowTheLastStep) {
   const SeriesData data = Days();
   const KeptModel model = Ridge(data);
   const Predictions predictions = Predict(model, data);
-  EXPECT_EQ(predictions.columns, (std::vector<std::string>{"id", "ahead", "y", "low", "high"}));
+  EXPECT_EQ(predictions.columns, (std::vector<std::string>{"id", "ahead", "day", "y", "low", "high"}));
   ASSERT_EQ(predictions.rows.size(), 6u);
   EXPECT_EQ(std::get<int64_t>(predictions.rows[5][1]), 3);
   const at::Tensor expected = AnswersOf(model, data, {{0, 0, 800}, {1, 0, 800}})({{0, 792, 8}, {1, 792, 8}});
-  EXPECT_EQ(std::get<double>(predictions.rows[4][2]), expected[1][1].item<double>());
-  EXPECT_EQ(predictions.Csv().substr(0, 22), "id,ahead,y,low,high\nno");
+  EXPECT_EQ(std::get<std::string>(predictions.rows[4][2]), "1972-03-12") << "800 days after 1970 began, and one";
+  EXPECT_EQ(std::get<double>(predictions.rows[4][3]), expected[1][1].item<double>());
+  EXPECT_EQ(predictions.Csv().substr(0, 26), "id,ahead,day,y,low,high\nno");
   EXPECT_EQ(predictions.Json()[5]["id"], "south");
+  EXPECT_EQ(predictions.Json()[4]["y"].get<double>(), expected[1][1].item<double>()) << "every digit";
+  EXPECT_TRUE(Holds(predictions.Csv(), fmt::format("south,2,1972-03-12,{:.7g},", expected[1][1].item<double>())))
+      << predictions.Csv();
+}
+
+// Dates go on as people count them.
+TEST(PredictTest, TimesGoOn) {
+  const auto after = [](const std::vector<std::string>& dates, double days, int64_t count, int64_t context = 32) {
+    SeriesForm form;
+    form.has_times = form.has_dates = true, form.typical_step = 86400 * days, form.context = context;
+    std::vector<double> times, next(count);
+    for (const std::string& date : dates) times.push_back(SecondsOfDate(date).value());
+    ContinueTimes(form, times, next);
+    std::vector<std::string> told;
+    for (const double time : next) told.push_back(MomentOf(time));
+    return fmt::format("{}", fmt::join(told, " "));
+  };
+  EXPECT_EQ(after({"2024-02-27"}, 1, 3), "2024-02-28 2024-02-29 2024-03-01");
+  EXPECT_EQ(after({"2024-02-20", "2024-02-27"}, 7, 2), "2024-03-05 2024-03-12");
+  EXPECT_EQ(after({"2023-11-15", "2023-12-15"}, 31, 3), "2024-01-15 2024-02-15 2024-03-15");
+  EXPECT_EQ(after({"2023-12-31", "2024-01-31"}, 31, 3), "2024-02-29 2024-03-31 2024-04-30");
+  EXPECT_EQ(after({"2023-12-30", "2024-01-30"}, 31, 3), "2024-02-29 2024-03-30 2024-04-30");
+  EXPECT_EQ(after({"2024-02-29", "2024-04-30"}, 61, 2), "2024-06-30 2024-08-31");
+  EXPECT_EQ(after({"2023-10-01", "2024-01-01"}, 92, 2), "2024-04-01 2024-07-01");
+  EXPECT_EQ(after({"2019-02-28", "2020-02-29"}, 365, 2), "2021-02-28 2022-02-28");
+  EXPECT_EQ(after({"2020-01-01 06:00", "2021-01-01 06:00"}, 365, 2), "2022-01-01T06:00:00 2023-01-01T06:00:00");
+  EXPECT_EQ(after({"2024-01-01", "2024-01-31"}, 30, 2), "2024-03-01 2024-03-31") << "thirty days are no month";
+  EXPECT_EQ(after({"2024-01-01 10:00", "2024-01-01 10:30:00.25"}, 1.0 / 48, 2),
+            "2024-01-01T11:00:00.250 2024-01-01T11:30:00.250");
+  const std::vector<std::string> week = {"2024-03-01", "2024-03-04", "2024-03-05", "2024-03-06", "2024-03-07", "2024-03-08"};
+  EXPECT_EQ(after(week, 1, 3), "2024-03-11 2024-03-12 2024-03-13");
+  EXPECT_EQ(after({week.begin() + 1, week.end()}, 1, 2), "2024-03-09 2024-03-10") << "five days may go on on Saturday";
+  SeriesForm form;
+  form.has_times = true, form.typical_step = 0.5;
+  std::vector<double> next(2);
+  ContinueTimes(form, std::vector<double>{3, 4}, next);
+  EXPECT_EQ(next, (std::vector<double>{4.5, 5}));
+  form.has_dates = true, form.typical_step = 1e200;
+  ContinueTimes(form, std::vector<double>{-1e300, 1e300}, next);  // what a caller may give
+  EXPECT_EQ(next, (std::vector<double>{1e300, 1e300}));
 }
 
 TEST(PredictTest, WhatIsTooShortOrTooLargeIsNamed) {
@@ -299,6 +342,54 @@ TEST(ScoreTest, ForecastsByHand) {
   const std::vector<double> expected = {1, 1, 1, (0.1 * 2 + 0.9 * 0.5) / 2, 0};
   for (std::size_t i = 0; i < expected.size(); ++i)
     EXPECT_NEAR(scores.numbers[i].second, expected[i], 1e-6) << scores.numbers[i].first;
+}
+
+// Only the new rows of a file that goes on.
+TEST(ScoreTest, StepsFromATimeOnAreScored) {
+  KeptModel model{.name = "last value", .form = {}, .method = {"simple"}, .low = {-1}, .high = {0.5}};
+  model.form.goal = "forecast", model.form.each_step = true, model.form.context = 2, model.form.features = {"x"};
+  model.form.target = "y", model.form.mean = {0}, model.form.deviation = model.form.change = {1};
+  const ScratchFolder folder;
+  std::string rows = "day,t,x,y\n";
+  for (int64_t i = 0; i < 10; ++i) rows += fmt::format("2024-03-{:02},{},0,{}\n", i + 1, 10 * i, i * i);
+  WriteFile(folder.path() / "rows.csv", rows);
+  const auto scores = [&](const std::string& from) {
+    return ScoresOfCsv(model, folder.path() / "rows.csv", 0.2, {}, {}, kBlockBytes, from);
+  };
+  const auto refusal = [&](const std::string& from) { return WhatOf<InvalidArgument>([&] { scores(from); }); };
+  const auto expect = [&](const std::string& from) {  // 49 to 64 and 64 to 81, after steps of 1, 3, .. 13
+    EXPECT_EQ(scores(from).answers, 2) << from;
+    EXPECT_DOUBLE_EQ(scores(from).numbers[0].second, (15.0 * 15 + 17 * 17) / 2) << from;
+    EXPECT_DOUBLE_EQ(scores(from).numbers[2].second, 16 / 7.0) << from;
+  };
+  expect("10");  // the row, as there are no times
+  EXPECT_TRUE(Holds(refusal("2024-03-09"), "from: '2024-03-09': it is a date, and the model reads none; give the row"));
+  EXPECT_TRUE(Holds(refusal("tomorrow"), "from: 'tomorrow': expected a row of the file"));
+  EXPECT_TRUE(Holds(refusal("12"), "from: '12': the file ends before it"));
+  EXPECT_TRUE(Holds(refusal("2"), "from: '2': the file begins there or later"));
+  model.form.has_times = true, model.form.time = "t", model.form.typical_step = 10;
+  expect("80"), expect("71.5");
+  EXPECT_TRUE(Holds(refusal("91"), "the file ends before it")) << refusal("91");
+  model.form.has_dates = true, model.form.time = "day", model.form.typical_step = 86400;
+  expect("2024-03-09"), expect("2024-03-08 12:00"), expect("10");
+  EXPECT_TRUE(Holds(refusal("1.5"), "expected a date, as 2024-03-01, or a row of the file")) << refusal("1.5");
+  model.form.horizon = 3, model.low = model.high = {0, 0, 0};
+  EXPECT_TRUE(
+      Holds(WhatOf<FileError>([&] { scores("2024-03-09"); }), "from --from on they need as many as the model predicts"));
+  // Steps with answers of their own, in blocks of any size.
+  KeptModel shares{.name = "shares", .form = {}, .method = {"simple", {{"shares", {0.25, 0.75}}}}};
+  shares.form.sequence = "id", shares.form.target = "y", shares.form.features = {"x"}, shares.form.classes = {"no", "yes"};
+  shares.form.mean = {0}, shares.form.deviation = shares.form.change = {1}, shares.form.longest = 3;
+  rows = "id,x,y\n";
+  for (int64_t i = 0; i < 40; ++i) rows += fmt::format("{},0,{}\n", i / 20, i % 3 == 0 ? "no" : "yes");
+  WriteFile(folder.path() / "steps.csv", rows);
+  const auto steps = [&](int64_t block) { return ScoresOfCsv(shares, folder.path() / "steps.csv", 0.2, {}, {}, block, "30"); };
+  EXPECT_TRUE(Holds(WhatOf<InvalidArgument>([&] { steps(kBlockBytes); }), "from: '30': the model has one answer a sequence"));
+  shares.form.each_step = true;
+  for (const int64_t block : {int64_t{16}, int64_t{64}, kBlockBytes}) {
+    EXPECT_EQ(steps(block).answers, 12) << block;
+    EXPECT_DOUBLE_EQ(steps(block).numbers[1].second, 8.0 / 12) << block;
+  }
 }
 
 void Damage(const std::filesystem::path& file, Random& random) {

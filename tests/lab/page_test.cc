@@ -48,7 +48,7 @@ TEST(PageTest, WhatIsEmptyIsLeftOut) {
 
 TEST(PageTest, KeepsFilesBesideIt) {
   const ScratchFolder folder;
-  const Page page("Title", folder.path(), {}, {});
+  Page page("Title", folder.path(), {}, {});
   page.Keep("a.csv", "1,2\n");
   page.KeepJson("a.json", nlohmann::ordered_json{{"name", "\xff"}});
   EXPECT_EQ(ReadFile(folder.path() / "a.csv"), "1,2\n");

@@ -223,7 +223,9 @@ TEST(StudyPlanTest, RefusesATableThatOutweighsTheModel) {
 }
 
 TEST(StudyFindingsTest, AModelIsWorthItOnlyAheadOfWhatNeedsNone) {
-  const auto worth = [](const StudyResult& result) { return WorthFinding(result, result.tasks.front()); };
+  const auto worth = [](const StudyResult& result) {
+    return WorthFinding(result, result.tasks.front(), WorthOf(result.tasks.front()));
+  };
   const auto of = [&](double loss) { return worth(Studied({{"gru", "none", About(loss)}})); };
   EXPECT_TRUE(of(2.0).starts_with("A model is worth training: after 5 steps each, the GRU has 2.00")) << of(2.0);
   EXPECT_TRUE(Holds(of(2.0), "0.498 less than counting runs of 4 characters")) << of(2.0);
@@ -239,10 +241,12 @@ TEST(StudyFindingsTest, AModelIsWorthItOnlyAheadOfWhatNeedsNone) {
 }
 
 TEST(StudyFindingsTest, TheChoiceHasAPriceAndNamesWhatIsAsGood) {
-  const auto choice = [](const StudyResult& result) { return ChoiceFinding(result, result.tasks.front()); };
+  const auto choice = [](const StudyResult& result) {
+    return ChoiceFinding(result, result.tasks.front(), WorthOf(result.tasks.front()));
+  };
   const StudyResult one = Studied({{"gru", "none", About(2.0)}, {"lstm", "none", About(2.3)}});
   EXPECT_EQ(choice(one),
-            "To predict the next character, take the GRU: at this budget it loses nothing to any other model that was trained "
+            "To predict the next character, take the GRU: at this budget no other model that was trained has a smaller loss "
             "(95 %).");
   EXPECT_EQ(NextCommand(one), "");
   EXPECT_EQ(UseCommand(one), "heed generate report/model --prompt 'Once upon'");
@@ -283,7 +287,7 @@ TEST(StudyFindingsTest, LengthFindingNamesWhereATableEnds) {
   const std::string text = LengthFinding(result, result.tasks.front());
   EXPECT_TRUE(Holds(text, "In windows of 16: Attention with ALiBi leads with 3.10")) << text;
   EXPECT_TRUE(Holds(text, "Behind: the GRU")) << text;
-  EXPECT_TRUE(Holds(text, "The table of learned positions ends")) << text;
+  EXPECT_TRUE(Holds(text, "Learned positions read no longer windows")) << text;
 }
 
 TEST(StudyFindingsTest, LimitsNameWhatWasLeftOut) {

@@ -9,6 +9,7 @@
 
 #include "heed/error.h"
 #include "heed/nn/encoders.h"
+#include "lab/report/file.h"
 #include "lab/runs/contest_page.h"
 #include "lab/series/data.h"
 #include "lab/study/findings.h"
@@ -222,6 +223,32 @@ TEST(TableStudyTest, FinishedRunsAreKeptForTheSameData) {
   EXPECT_NE(std::filesystem::last_write_time(file), written) << "other data are another run";
 }
 
+TEST(TableStudyTest, TheFolderOfAnotherFilesStudyIsRefused) {
+  const ScratchFolder folder;
+  StudyOptions options = Small({"convolution"});
+  options.all_steps = 2;
+  const auto study = [&](const SeriesData& data) {
+    WriteStudy(RunStudy(SubjectOf(data, "spikes.csv", options), options, folder.path()), {}, folder.path());
+  };
+  SeriesData data = Spikes(20);
+  study(data);
+  EXPECT_TRUE(std::filesystem::exists(folder.path() / "accuracy.svg"));
+  WriteFile(folder.path() / "mine.svg", "");
+  // The same file with more rows, as a regression: the figures that it does not write go, and nothing else.
+  data.fingerprint = "longer", data.goal = SeriesGoal::kRegression, data.classes = {};
+  study(data);
+  EXPECT_FALSE(std::filesystem::exists(folder.path() / "accuracy.svg"));
+  EXPECT_TRUE(std::filesystem::exists(folder.path() / "mine.svg"));
+  EXPECT_TRUE(std::filesystem::exists(folder.path() / "regression-standing.svg"));
+  data.name = "moved";
+  study(data);
+  data.name = "other", data.fingerprint = "other";
+  EXPECT_TRUE(Holds(WhatOf<InvalidArgument>([&] { study(data); }),
+                    "out: " + folder.path().string() + " holds the study of moved, read as a table; remove the folder or"));
+  WriteFile(folder.path() / "study.json", "{}");
+  study(data);  // whose file tells nothing
+}
+
 // Two models with three seeds each, or with so many runs that repeat these, on blocks that hardly differ, beside these
 // baselines.
 StudyResult ResultOf(const std::vector<Baseline>& baselines, double best = 1.0, std::size_t runs = 3, std::size_t count = 6) {
@@ -254,12 +281,16 @@ Baseline Simple(const std::string& name, double loss, bool looks) {
   return {.name = name, .blocks = std::vector<double>(6, loss), .loss = loss, .validation = loss, .looks = looks};
 }
 
+std::string WorthOfFirst(const StudyResult& result) {
+  return WorthFinding(result, result.tasks.front(), WorthOf(result.tasks.front()));
+}
+
 TEST(TableStudyTest, SaysWhatASingleBlockShows) {
   const auto worth = [](double loss) {
     Baseline baseline = Simple("ridge regression", loss, true);
     baseline.blocks.resize(1);
     const StudyResult result = ResultOf({baseline}, 1.0, 3, 1);
-    return WorthFinding(result, result.tasks.front());
+    return WorthOfFirst(result);
   };
   EXPECT_TRUE(worth(0.1).starts_with("Whether a model is worth training is open")) << worth(0.1);
   EXPECT_TRUE(Holds(worth(0.1), "In it ridge regression was better in every run, with a loss 10 times smaller: go with it"))
@@ -271,16 +302,16 @@ TEST(TableStudyTest, SaysWhatASingleBlockShows) {
 TEST(TableStudyTest, SaysWhetherAModelIsWorthIt) {
   const auto worth = [](double regression, double mean) {
     const StudyResult result = ResultOf({Simple("mean", mean, false), Simple("ridge regression", regression, true)});
-    return WorthFinding(result, result.tasks.front());
+    return WorthOfFirst(result);
   };
   EXPECT_TRUE(
       worth(2.5, 4).starts_with("A model is worth training: after 10 steps each, the GRU has a mean squared "
-                                "error of 1.002, which is 1.498 less than ridge regression ("))
+                                "error of 1.002, which is 1.498 less than ridge regression. With "))
       << worth(2.5, 4);
   EXPECT_TRUE(
       worth(0.5, 4).starts_with("A model is not worth training: after 10 steps each, the GRU has a mean "
                                 "squared error of 1.002, which is 0.502 more than ridge regression with a mean squared "
-                                "error of 0.5 ("))
+                                "error of 0.5. With "))
       << worth(0.5, 4);
   EXPECT_FALSE(Holds(worth(0.5, 4), "others may predict")) << worth(0.5, 4);
   EXPECT_TRUE(worth(1.002, 4).starts_with("Whether a model is worth training is open")) << worth(1.002, 4);
@@ -295,22 +326,22 @@ TEST(TableStudyTest, SaysWhetherAModelIsWorthIt) {
   const auto runs = static_cast<std::size_t>(std::ceil(3 * times));
   EXPECT_TRUE(runs > 3 && runs < 100) << runs;
   const StudyResult more = ResultOf({Simple("ridge regression", 1.0028, true)}, 1.0, runs);
-  EXPECT_TRUE(WorthFinding(more, more.tasks.front()).starts_with("A model is worth training"))
-      << runs << WorthFinding(more, more.tasks.front());
-  // Lucky on the test part.
+  EXPECT_TRUE(WorthOfFirst(more).starts_with("A model is worth training")) << runs << WorthOfFirst(more);
+  // The best on the test part, and not on the validation part.
   Baseline lucky = Simple("nearest neighbours", 0.25, true);
   lucky.validation = 3;
   const StudyResult chosen = ResultOf({lucky, Simple("ridge regression", 2.5, true), Simple("mean", 4, false)});
   EXPECT_EQ(chosen.tasks.front().BestBaseline().name, "ridge regression");
-  const std::string told = WorthFinding(chosen, chosen.tasks.front());
-  EXPECT_TRUE(Holds(told, "which is 1.498 less than ridge regression (")) << told;
+  const std::string told = WorthOfFirst(chosen);
+  EXPECT_TRUE(told.starts_with("Whether a model is worth training is open: ")) << told;
+  EXPECT_TRUE(Holds(told, "1.498 less than ridge regression, but another simple method does better still")) << told;
   EXPECT_TRUE(
       told.ends_with("Nearest neighbours loses less on the test part (0.25), but more than ridge regression on the "
-                     "validation part, which makes the choice."))
+                     "validation part, which chooses the method to compare with."))
       << told;
   const StudyResult result = ResultOf({Simple("mean", 4, false)});
-  EXPECT_EQ(ChoiceFinding(result, result.tasks.front()),
-            "To estimate y, take the GRU: at this budget it loses nothing to any other model that was trained (95 %).");
+  EXPECT_EQ(ChoiceFinding(result, result.tasks.front(), WorthOf(result.tasks.front())),
+            "To estimate y, take the GRU: at this budget no other model that was trained has a smaller loss (95 %).");
 }
 
 TEST(TableStudyTest, ColumnsThatLeaveTheirRangeAreNamed) {

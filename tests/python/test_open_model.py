@@ -7,6 +7,7 @@ import json
 import pathlib
 import random
 import shutil
+import types
 
 import numpy
 import pytest
@@ -14,6 +15,7 @@ import torch
 from damaged_folders import damaged
 
 import heed
+from heed.models._dates import continued, moment_of, seconds_of
 
 # Folders as the program wrote them with format 1, with data and the answers of the version that wrote them. Later versions open
 # them and answer the same.
@@ -45,6 +47,41 @@ def test_a_kept_table_model_answers_as_it_did(name):
     for column, values in answers.items():
         told = list(values)
         assert told == (expected[column] if isinstance(told[0], str) else pytest.approx(expected[column], rel=1e-5)), column
+
+
+WEEK = ["2024-03-01", "2024-03-04", "2024-03-05", "2024-03-06", "2024-03-07", "2024-03-08"]
+
+
+@pytest.mark.parametrize(
+    "dates, days, expected",
+    [
+        (["2024-02-27"], 1, "2024-02-28 2024-02-29 2024-03-01"),
+        (["2024-02-20", "2024-02-27"], 7, "2024-03-05 2024-03-12"),
+        (["2023-11-15", "2023-12-15"], 31, "2024-01-15 2024-02-15 2024-03-15"),
+        (["2023-12-31", "2024-01-31"], 31, "2024-02-29 2024-03-31 2024-04-30"),
+        (["2023-12-30", "2024-01-30"], 31, "2024-02-29 2024-03-30 2024-04-30"),
+        (["2024-02-29", "2024-04-30"], 61, "2024-06-30 2024-08-31"),
+        (["2023-10-01", "2024-01-01"], 92, "2024-04-01 2024-07-01"),
+        (["2019-02-28", "2020-02-29"], 365, "2021-02-28 2022-02-28"),
+        (["2020-01-01T06:00", "2021-01-01T06:00"], 365, "2022-01-01T06:00:00 2023-01-01T06:00:00"),
+        (["2024-01-01", "2024-01-31"], 30, "2024-03-01 2024-03-31"),
+        (["2024-01-01T10:00", "2024-01-01T10:30:00.25"], 1 / 48, "2024-01-01T11:00:00.250 2024-01-01T11:30:00.250"),
+        (WEEK, 1, "2024-03-11 2024-03-12 2024-03-13"),
+        (WEEK[1:], 1, "2024-03-09 2024-03-10"),
+    ],
+)  # fmt: skip
+def test_times_go_on_as_the_program_has_them(dates, days, expected):
+    """The cases of PredictTest.TimesGoOn in tests/lab/kept_model_test.cc."""
+    form = types.SimpleNamespace(has_dates=True, typical_step=86400 * days, context=32, horizon=len(expected.split()))
+    times = continued(form, numpy.array([seconds_of(date, "") for date in dates]))
+    assert " ".join(map(moment_of, times)) == expected
+
+
+def test_times_that_are_no_dates_go_on():
+    form = types.SimpleNamespace(has_dates=False, typical_step=0.5, context=32, horizon=2)
+    assert continued(form, numpy.array([3.0, 4.0])).tolist() == [4.5, 5]
+    form.has_dates, form.typical_step = True, 1e200
+    assert continued(form, numpy.array([-1e300, 1e300])).tolist() == [1e300, 1e300]
 
 
 def test_a_kept_text_model_answers_as_it_did():

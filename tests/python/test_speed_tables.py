@@ -75,6 +75,7 @@ def test_the_page_of_speed():
 def test_the_first_page():
     models, rows = measured(), table("README.md", "| model, as its package makes it |")
     assert sorted(name for name, *_ in rows) == sorted(FIRST_PAGE)
-    for name, time, mib in rows:
+    for name, call, time, mib in rows:
         row, part = models[FIRST_PAGE[name]], name.rpartition(", ")[2]
+        assert call == f"`{row['heed by']}`", name
         assert (time, mib) == (ratio(row, part), memory(row, part, " MiB")), name

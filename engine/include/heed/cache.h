@@ -37,7 +37,8 @@ class KeyValueCache {
 
   // Attention of q [B, Hq, Nq, D] over all tokens of the cache; see Forward. With Causal::kBottomRight the last query is the
   // last appended token, so chunked and whole passes agree to rounding, except with dropout, which counts the queries of a
-  // call. Otherwise queries stand at 0..Nq-1 unless query_positions are given: to decode, take kBottomRight.
+  // call. Otherwise queries stand at 0..Nq-1 unless query_positions are given: to decode, take kBottomRight. Throws
+  // InvalidArgument, which names q where it does not fit the cache.
   void Attend(const Attention& attention, View<const T, 4> q, View<T, 4> out, View<Accum<T>, 3> lse, Workspace& workspace,
               Executor& executor) const;
 

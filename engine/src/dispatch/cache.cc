@@ -103,6 +103,12 @@ void KeyValueCache<T>::Move(int64_t capacity, const std::vector<int64_t>& rows) 
 template <class T>
 void KeyValueCache<T>::Attend(const Attention& attention, View<const T, 4> q, View<T, 4> out, View<Accum<T>, 3> lse,
                               Workspace& workspace, Executor& executor) const {
+  core::CheckPresent("q", q);
+  // Forward would name k, which the caller does not give.
+  const bool fits = kv_heads_ == 0 ? q.extent[1] == 0 : q.extent[1] % kv_heads_ == 0;
+  if (q.extent[0] != batch_ || !fits || q.extent[3] != head_dim_)
+    core::Refuse("q", "expected [B, Hq, Nq, D] beside the keys of the cache, which are " + core::ShapeText(Keys().extent) +
+                          ", got " + core::ShapeText(q.extent));
   Forward<T>(attention, q, Keys(), Values(), out, lse, workspace, executor);
 }
 

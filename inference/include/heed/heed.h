@@ -42,6 +42,11 @@ enum {
 HEED_C_API const char* heed_message(void);
 HEED_C_API const char* heed_version(void);
 
+/* Lets the calls of all threads compute with so many threads from now on, the calling one included; 0: all processors that the
+   process may use, as before the first call. Results have the same bits for any number. HEED_INVALID_ARGUMENT for fewer than
+   0. */
+HEED_C_API heed_status heed_set_threads(int32_t threads);
+
 typedef int32_t heed_type;
 enum { HEED_FLOAT32 = 0, HEED_FLOAT64 = 1, HEED_BFLOAT16 = 2, HEED_FLOAT16 = 3 };
 

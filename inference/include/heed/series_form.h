@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <iterator>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -77,6 +78,12 @@ void Validate(const SeriesForm& form);
 // null at a sequence's first. They hold the features, NaN before the first known value, which gives 0; for each of marks.gaps 1
 // where the last value replaces a missing one, else 0; for each text column the index of its category, or NaN for none.
 void FillFeatures(const SeriesForm& form, const double* values, const double* before, float* out);
+
+// The times of the steps after a sequence, as many as `next` holds. times: of its last steps, at least one, in order. Times go
+// on by form.typical_step. Dates a month, a quarter or years apart keep their day of the month, and the end of a month stays
+// the end of a month: after 2024-01-31 and 2024-02-29 comes 2024-03-31. Dates of working days, at least six, leave out
+// weekends. The last twelve times decide, of a shorter context as many as it has and one more.
+void ContinueTimes(const SeriesForm& form, std::span<const double> times, std::span<double> next);
 
 }  // namespace heed
 

@@ -116,8 +116,8 @@ class CalendarMethod final : public PastMethod {
       const std::size_t all = scaled.size() + static_cast<std::size_t>(outputs);
       const std::span times(workspace.Take<double>(static_cast<int64_t>(all)), all);
       const std::span curve(workspace.Take<double>(static_cast<int64_t>(all)), all);
-      for (std::size_t i = 0; i < all; ++i)
-        times[i] = i < scaled.size() ? input.times(row, static_cast<int64_t>(i)) : times[i - 1] + form.typical_step;
+      for (std::size_t i = 0; i < scaled.size(); ++i) times[i] = input.times(row, static_cast<int64_t>(i));
+      ContinueTimes(form, times.first(scaled.size()), times.subspan(scaled.size()));
       method_.FitCurve(times, scaled, curve, workspace);
       std::ranges::copy(curve.subspan(scaled.size()), ForecastOf(values, row).begin());
       for (std::size_t i = 0; i < scaled.size(); ++i) scaled[i] -= curve[i];

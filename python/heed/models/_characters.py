@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import Any
 
 import torch
 
+from ._evaluation import evaluated
 from ._settings import Settings
 
 
@@ -19,10 +21,12 @@ class CharacterModel(torch.nn.Module):
     """How it was trained, for people to read."""
     reached: dict[str, Any]
     """What was measured, for people to read."""
+    folder: str
+    """The folder that it was opened from."""
 
     def __init__(self, vocabulary: str) -> None:
         super().__init__()
-        self.vocabulary, self.trained, self.reached = vocabulary, {}, {}
+        self.vocabulary, self.trained, self.reached, self.folder = vocabulary, {}, {}, ""
         self._token = {character: token for token, character in enumerate(vocabulary)}
 
     def encode(self, text: str) -> list[int]:
@@ -63,6 +67,16 @@ class CharacterModel(torch.nn.Module):
                 return self.decode(self._continued(tokens, characters))
         finally:
             self.train(was_training)
+
+    def evaluate(self, path: str | os.PathLike[str], *, validation: bool = False) -> dict[str, Any]:
+        """The figures of `heed eval` for the text in a file: "context", "predictions", "loss" in nats a character, "perplexity".
+
+        validation: measure only the last tenth of the text. It runs the program on the folder that the model was opened from.
+        RuntimeError if weights have changed since, and for texts that the program refuses; FileNotFoundError where the program is
+        not installed.
+        """
+        (row,) = evaluated(self, self.folder, os.fspath(path), {"validation": validation})["rows"]
+        return {name: value for name, value in row.items() if name != "tokens_per_second"}
 
     def _continued(self, tokens: list[int], characters: int) -> list[int]:
         """The tokens after `tokens`."""

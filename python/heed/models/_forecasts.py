@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 import numpy
 
 from ._data import Floats, SequenceData
+from ._dates import continued
 from ._method import MethodModel
 from ._settings import Settings
 from ._windows import Window
@@ -158,8 +159,7 @@ class CalendarModel(_ForecastModel):
         """At all steps and those that are foretold. The penalty of the standardised terms is the square of how many there are for
         a step: a long past is hardly penalised, and with a short one the curve is flat."""
         times: Floats = sequence.times  # type: ignore[assignment]
-        ahead = numpy.cumsum(numpy.full(self.form.horizon, self.form.typical_step)) + times[-1]
-        X = self._terms(numpy.concatenate([times, ahead]))
+        X = self._terms(numpy.concatenate([times, continued(self.form, times)]))
         stride = max(1, len(values) // _MOST_OF_CURVE)
         seen, level = X[: len(values) : stride], values[::stride]
         mean, center = seen.mean(0), level.mean()

@@ -21,8 +21,8 @@ def open_model(path: str | bytes | os.PathLike[Any]) -> TableModel | TextModel |
     """Opens a model that `heed study` or `heed train` saved: a folder with config.json and model.safetensors.
 
     `heed study --out R` writes it to R/model: for a table a TableModel, whose predict gives the answers of `heed predict`; for a
-    text a TextModel, with the answers of `heed generate`, or a CountsModel if no network has a smaller loss than counts. Models
-    are in evaluation mode, on the CPU; you can train networks further.
+    text a TextModel, with the answers of `heed generate`, or a CountsModel if no network has a smaller loss than counts. Their
+    evaluate gives the figures of `heed eval`. Models are in evaluation mode, on the CPU; you can train networks further.
 
     RuntimeError names the file and the field, for unreadable files, another format, settings that contradict each other or the
     weights, and numbers that are not finite. heed checks all of this before it allocates memory for it, and never unpickles.
@@ -33,11 +33,15 @@ def open_model(path: str | bytes | os.PathLike[Any]) -> TableModel | TextModel |
     if version != _FORMAT:
         settings.refuse(f"'format' is {version}; this version of heed reads {_FORMAT}")
     weights = os.path.join(folder, "model.safetensors")
+    model: TableModel | TextModel | CountsModel
     if not settings.has("kind"):
-        return text_of(settings, read_safetensors(weights), weights)
-    if settings.choice("kind", ("table", "counts")) == "counts":
-        return counts_of(settings, read_safetensors(weights))
-    return _table(settings, weights)
+        model = text_of(settings, read_safetensors(weights), weights)
+    elif settings.choice("kind", ("table", "counts")) == "counts":
+        model = counts_of(settings, read_safetensors(weights))
+    else:
+        model = _table(settings, weights)
+    model.folder = folder
+    return model
 
 
 def _table(settings: Settings, path: str) -> TableModel:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+import pathlib
+import tempfile
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy
@@ -10,6 +13,8 @@ import torch
 
 from .._described import describe
 from ._data import Floats, SequenceData, sequences_of
+from ._dates import continued, moment_of
+from ._evaluation import evaluated
 from ._form import Form
 from ._windows import Batch, Window, batch_of, last_window, windows_of
 
@@ -24,6 +29,7 @@ class Answers(NamedTuple):
     values: Floats | None
     low: Floats | None
     high: Floats | None
+    times: Floats | None = None
 
     @property
     def classes(self) -> list[str]:
@@ -40,6 +46,9 @@ class Answers(NamedTuple):
         if form.forecasts:
             table: dict[str, Any] = {name: [one for one in self.sequences for _ in range(ahead)]}
             table["ahead"] = [step for _ in self.sequences for step in range(1, ahead + 1)]
+            if self.times is not None:
+                times = self.times.reshape(-1)
+                table[form.time] = [moment_of(time) for time in times] if form.has_dates else times
         else:
             table = {name: self.sequences} | ({} if self.rows is None else {"row": self.rows})
         if self.probabilities is not None:
@@ -58,6 +67,7 @@ describe(
     values="float64 [answers], of a forecast [answers, horizon]: the values that follow a sequence's last step. None for classes.",
     low="As values: an interval from low to high held 80 % of the true values of the validation and the test part. None for classes.",
     high="As values; see low.",
+    times="Of a forecast from times float64 [answers, horizon]: the times of the values, dates in seconds since 1970 in UTC. Else None.",
 )
 
 
@@ -77,11 +87,13 @@ class TableModel(torch.nn.Module):
     """How it was trained, for people to read."""
     reached: dict[str, Any]
     """What was measured on the test part, for people to read."""
+    folder: str
+    """The folder that it was opened from."""
 
     def __init__(self, form: Form) -> None:
         """Makes a model of this form; set its name and intervals later."""
         super().__init__()
-        self.form, self.name, self.low, self.high, self.trained, self.reached = form, "", (), (), {}, {}
+        self.form, self.name, self.low, self.high, self.trained, self.reached, self.folder = form, "", (), (), {}, {}, ""
 
     def predict(self, data: Any, *, lengths: Any = None, times: Any = None, new_categories: str = "refuse") -> Answers:
         """The answers of `heed predict` for new data, each sequence in the order in which it begins.
@@ -119,7 +131,31 @@ class TableModel(torch.nn.Module):
         low, high = answers + numpy.array(self.low), answers + numpy.array(self.high)
         shape = answers.shape if self.form.forecasts else answers.shape[:1]
         told = (values.reshape(shape) for values in (answers, low, high))
-        return Answers(self.form, names, rows_told, None, *told)
+        after = [continued(self.form, one.times) for one in sequences if self.form.forecasts and one.times is not None]
+        return Answers(self.form, names, rows_told, None, *told)._replace(times=numpy.array(after) if after else None)
+
+    def evaluate(self, data: Any, *, share: float | None = None, from_: Any = None, new_categories: str = "refuse") -> dict[str, Any]:
+        """The figures of `heed eval` for data with known targets: "answers", how many there are; of classes "loss", "accuracy",
+        "macro_f1", "auc"; of values "mse", "mae", "coverage", and "r2" or, of a forecast, "mase" and "pinball".
+
+        data            a frame, a mapping of columns, or the path of a CSV or Parquet file
+        share           for a forecast: the share at the end of each sequence to score; None: 0.2
+        from_           score only the steps from this date, time or row of the file on, in place of a share
+        new_categories  see predict
+
+        It runs the program on the folder that the model was opened from. RuntimeError if weights have changed since, and for data
+        that the program refuses; ValueError for arguments; FileNotFoundError where the program is not installed.
+        """
+        from .. import _data_files  # which imports this package
+
+        if not isinstance(data, (str, os.PathLike, Mapping)) and not hasattr(data, "columns"):
+            raise TypeError(f"data: expected a path, a frame or a mapping of columns, which hold the targets too, got {type(data).__name__}")
+        roles: dict[str, Any] = {"sequence": self.form.sequence or None, "time": self.form.time or None}
+        options = {"share": share, "from": from_, "new_categories": None if new_categories == "refuse" else new_categories}
+        with tempfile.TemporaryDirectory() as folder:
+            path, _ = _data_files.files_of(data, self.form.target, roles, pathlib.Path(folder))
+            told = evaluated(self, self.folder, path, options | {"separator": roles.get("separator")})
+        return {name: value for name, value in told.items() if name not in ("model", "data", "name")}
 
     def prepare(self, data: Any, *, lengths: Any = None, times: Any = None, new_categories: str = "refuse") -> Batch:
         """The last steps of each sequence, as many as a network reads at once, as one batch for its `forward`. The arguments,
