@@ -36,7 +36,7 @@ double ShareOfIterate(const TrainOptions& options, int64_t step) {
   return 1 / (rising + number - warmup);
 }
 
-bool IsZero(const at::Tensor& tensor) { return tensor.numel() > 0 && !tensor.any().item<bool>(); }
+bool IsZero(const at::Tensor& tensor) { return !tensor.any().item<bool>(); }
 
 }  // namespace
 

@@ -412,6 +412,27 @@ void Damage(const std::filesystem::path& file, Random& random) {
   WriteFile(file, bytes);
 }
 
+TEST(KeptModelTest, NeighboursOfNoClassAreRefused) {
+  const SeriesData data = Sums(SeriesGoal::kClassification, false);
+  const SeriesBatches batches(data, Windows());
+  const std::vector<Baseline> baselines = SeriesBaselines(batches, 1);
+  const auto found = std::ranges::find(baselines, "nearest neighbours", &Baseline::name);
+  ASSERT_NE(found, baselines.end());
+  KeptModel model{.name = found->name, .form = batches.form(), .method = *found->kept};
+  const ScratchFolder folder;
+  const auto answer = [&] {
+    WriteModel(model, folder.path());
+    Predict(ReadModel(folder.path()), data);
+  };
+  answer();
+  for (const int64_t wrong : {-1, 2}) {
+    at::Tensor& y = model.method.arrays.at("y");
+    y = y.clone();
+    y[0] = wrong;
+    EXPECT_TRUE(Holds(WhatOf<Error>(answer), "'y' does not fit this kind of method")) << wrong;
+  }
+}
+
 // A folder that something happened to is refused, or answers what its files still say; nothing else.
 void RefusesDamage(int64_t folders) {
   const ScratchFolder scratch;

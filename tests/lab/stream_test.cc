@@ -145,6 +145,17 @@ std::string LabelledRows(const SeriesForm& form, const Layout& layout) {
   return labelled;
 }
 
+// With the last column before the others.
+std::string LastFirst(std::string_view text) {
+  std::string turned;
+  while (!text.empty()) {
+    const std::size_t end = text.find('\n'), comma = text.rfind(',', end);
+    turned += fmt::format("{},{}\n", text.substr(comma + 1, end - comma - 1), text.substr(0, comma));
+    text.remove_prefix(end + 1);
+  }
+  return turned;
+}
+
 TEST(StreamTest, PartsOfAnySizeScoreAsTheWholeDoes) {
   for (SeriesForm form : {FormOf("classification", false), FormOf("classification", true), FormOf("regression", false),
                           FormOf("regression", true), FormOf("forecast", true)}) {
@@ -159,6 +170,9 @@ TEST(StreamTest, PartsOfAnySizeScoreAsTheWholeDoes) {
       WriteFile(path, LabelledRows(form, layout));
       const SeriesScores whole = ScoresOfCsv(model, path, 0.4);
       EXPECT_GT(whole.answers, 5);
+      const auto turned = folder.path() / "target_first.csv";
+      WriteFile(turned, LastFirst(LabelledRows(form, layout)));
+      EXPECT_EQ(ScoresOfCsv(model, turned, 0.4).numbers, whole.numbers) << form.goal;
       for (const int64_t block : {200, 1500}) {
         int64_t parts = 0, read = 0;
         const auto hear = [&](int64_t done, int64_t) { ++parts, read = done; };

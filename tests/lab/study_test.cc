@@ -297,6 +297,11 @@ TEST(StudyFindingsTest, LimitsNameWhatWasLeftOut) {
   EXPECT_TRUE(Holds(text, "Encoders left out: attention, convolution")) << text;
   EXPECT_TRUE(Holds(text, "With one seed no difference can be told from chance")) << text;
   EXPECT_FALSE(Holds(LimitsFinding(Studied({{"gru", "none", About(2.0)}})), "one seed"));
+  const std::string rate = "All models trained with one learning rate";
+  result.options.rates = {0.001};
+  EXPECT_TRUE(Holds(LimitsFinding(result), rate));
+  result.options.rates = {0.001, 0.01};
+  EXPECT_FALSE(Holds(LimitsFinding(result), rate));
 }
 
 TEST(StudyTest, ResultsAreTheSameBitsForAnyNumberOfThreads) {

@@ -158,6 +158,20 @@ TEST(TableStudyTest, WhatIsReportedIsMeasuredOnTheTestPart) {
   for (const Baseline& baseline : result.tasks.front().baselines) EXPECT_GT(baseline.loss, 1e4) << baseline.name;
 }
 
+// Windows of different sequences share no step: each is a block.
+TEST(TableStudyTest, SequencesWithOneWindowEachAreBlocks) {
+  SeriesData data = Wave(7);
+  for (const char* name : {"b", "c", "d", "e", "f"}) {
+    data.sequences.push_back(data.sequences.front());
+    data.sequences.back().id = name;
+  }
+  SeriesCut cut = CutOf(Small({"gru"}));
+  cut.context = 2;
+  const SeriesBatches batches(data, cut);
+  ASSERT_EQ(batches.test_windows().size(), 6U);
+  EXPECT_EQ(batches.TestBlocks().size(), 6U);
+}
+
 TEST(TableStudyTest, BlocksHoldTheWholeTestPartInOrder) {
   const SeriesData data = Wave(500);
   const SeriesBatches batches(data, CutOf(Small({"gru"})));
