@@ -79,7 +79,8 @@ class Tests:
         return failed + self._pytest(faults, jobs, None, ["-m", MARKS[tier], "tests/cli", "tests/python"])
 
     def reached(self, jobs):
-        """{test: (its rooms, its seconds, the faults that it reaches)} of the fast tier, which runs once for it; BUILD/reached keeps it."""
+        """{test: (its rooms, its seconds, the faults that it reaches itself, those and what importing its module reaches)} of the fast
+        tier, which runs once for it; build/reached.json keeps it."""
         kept, notes = self.folder / "build/reached.json", self.folder / "build/reached"
         if not kept.exists():
             shutil.rmtree(notes, ignore_errors=True)
@@ -91,10 +92,12 @@ class Tests:
             for file in notes.glob("*.jsonl"):
                 told = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
                 always = next(line["faults"] for line in told if line["test"] is None)
-                lines += [(line["test"], ["/".join(line["test"].split("/")[:2])], line["seconds"], line["faults"] + always)
+                lines += [(line["test"], ["/".join(line["test"].split("/")[:2])], line["seconds"], line["faults"], line["faults"] + always)
                           for line in told if line["test"] and line["passed"]]  # fmt: skip
             kept.write_text(json.dumps(lines), encoding="utf-8")
-        return {name: (rooms, seconds, {str(fault) for fault in faults}) for name, rooms, seconds, faults in json.loads(kept.read_text(encoding="utf-8"))}
+        texts = lambda faults: set(map(str, faults))  # noqa: E731
+        lines = json.loads(kept.read_text(encoding="utf-8"))
+        return {name: (rooms, seconds, texts(own), texts(faults)) for name, rooms, seconds, own, faults in lines}
 
     def _listed(self):
         said, _ = self._run(["ctest", "--test-dir", "build", "--show-only=json-v1", "-LE", "^(long|tail)$", "-L", f"^({'|'.join(ROOMS)})$"])
@@ -108,17 +111,19 @@ class Tests:
         _, status = self._run(["ctest", "--test-dir", "build", "-R", f"^{re.escape(name)}$"], HEED_FAULT_REACHED=str(file))
         if status != 0:
             return None
-        return name, rooms, round(time.monotonic() - begun, 2), [number for number, byte in enumerate(file.read_bytes()) if byte]
+        faults = [number for number, byte in enumerate(file.read_bytes()) if byte]
+        return name, rooms, round(time.monotonic() - begun, 2), faults, faults
 
 
 def alone(tests, number, room, reached):
     """The first test of the fault's own room that finds it, among the quickest that reach it."""
     for step in OWN[room]:
         names, seconds = [], 0.0
-        for name in sorted((name for name, (rooms, _, faults) in reached.items() if step in rooms and number in faults), key=lambda name: reached[name][1]):
+        those = [(number not in own, cost, name) for name, (rooms, cost, own, faults) in reached.items() if step in rooms and number in faults]
+        for _, cost, name in sorted(those):
             if seconds < QUICKEST:
                 names.append(name)
-                seconds += reached[name][1]
+                seconds += cost
         if names and (failed := tests.failing([number], names, HUNG + HUNG_TIMES * seconds, first=True)):
             return failed[0]
     return None
@@ -129,7 +134,7 @@ def together(tests, survivors, tier, jobs, reached):
     failed, unexplained = tests.tier(survivors, tier, jobs) if survivors else [], set()
     while failed and survivors:
         name = failed[0]
-        suspects = [number for number in survivors if name not in reached or number in reached[name][2]] or survivors
+        suspects = [number for number in survivors if name not in reached or number in reached[name][3]] or survivors
         finder = next((number for number in suspects if tests.failing([number], [name])), None)
         if finder is None:
             unexplained.add(name)

@@ -52,6 +52,15 @@ def test_layers_by_name_and_reason():
     assert rows(lambda: weights(x, x, x)) == [("MultiheadAttention", "heed.attention", True, "", 1)]
 
 
+def test_a_layer_that_is_added_while_calls_are_counted_has_its_name():
+    model, x = encoder(), torch.randn(2, 5, 8)
+    with heed.calls() as seen:
+        model(x)
+        model.layers.insert(0, encoder().layers[0])
+        model(x)
+    assert "TransformerEncoder.layers.2.self_attn" in str(seen) and "(MultiheadAttention)" not in str(seen)
+
+
 class Products(torch.nn.Module):
     def forward(self, q):
         scores = q @ q.mT / 2

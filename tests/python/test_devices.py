@@ -74,6 +74,13 @@ def test_pytorch_computes_the_same(name, scheme):
         torch.testing.assert_close(ours, theirs, rtol=1e-9, atol=1e-9)
 
 
+def test_tables_that_no_mask_stands_for_are_refused():
+    q, k, v = (t.float() for t in operands(heads=2, queries=5, keys=7))
+    for position, name in ((heed.positions.Shaw(q.shape[3], 3), "content_keys"), (heed.positions.Cope(q.shape[3], 4), "contextual_position")):
+        with pytest.raises(ValueError, match=f"^position: {name}: heed computes this on the CPU alone"):
+            _pytorch_attention.attend(q, k, v, DEFAULTS | {"position": position})
+
+
 def test_calls_are_handed_over():
     """In a process of its own, because a device that is not there is there for the whole process."""
     script = pathlib.Path(__file__).with_name("foreign_device.py")

@@ -260,6 +260,8 @@ def test_pairs_are_counted(ranks, layout):
     assert prefix == counted_pairs(layout, 4, 64, lambda i, j: (j <= i) | (j < 21))
     lengths = pairs(causal=True, key_lengths=torch.tensor([50]), query_lengths=torch.tensor([60]))
     assert lengths == counted_pairs(layout, 4, 64, lambda i, j: (j <= i) & (j < 50) & (i < 60))
+    # What a mask shows beside its order nobody counts.
+    assert pairs(causal=True, mask=torch.ones(1, 1, 64, 64, dtype=torch.bool)) is None
 
 
 def test_zigzag_balances_causal_work(ranks):

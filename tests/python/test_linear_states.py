@@ -125,3 +125,14 @@ def test_states_are_float32_beside_16_bits(kind):
         steps = torch.cat([encoder.step(x, caches) for x in X.bfloat16().split(1, 1)], 1)
         assert caches[0].state.dtype == torch.float32 and steps.dtype == torch.bfloat16
         torch.testing.assert_close(steps.float(), encoder(X.bfloat16()).float(), rtol=0.05, atol=0.05)
+
+
+@pytest.mark.parametrize("kind", ["mamba2", "gated-delta"])
+def test_decays_begin_as_their_papers_say(kind):
+    mixer = nn.LinearMixer(kind, 16, 16, 4)
+    for _ in range(2):
+        torch.testing.assert_close(mixer.A_log.exp(), torch.arange(1.0, 5.0))
+        torch.testing.assert_close(torch.nn.functional.softplus(mixer.dt_bias), torch.logspace(-3, -1, 4))
+        with torch.no_grad():
+            mixer.A_log.zero_(), mixer.dt_bias.zero_()
+        mixer.reset_parameters()
