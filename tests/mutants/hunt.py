@@ -23,7 +23,7 @@ OWN = {"engine": ["engine", "inference"], "nn": ["nn", "tests/python"], "lab": [
 # Seconds of its room's tests that a fault meets alone.
 QUICKEST = 90
 # Seconds after which a run counts as hung, for a fault may make a loop endless: so many, and so many times what its tests take.
-HUNG, HUNG_TIMES = 120, 20
+HUNG, HUNG_TIMES = 60, 5
 
 
 class Tests:
