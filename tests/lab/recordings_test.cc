@@ -150,7 +150,7 @@ TEST(SeveralTargetsTest, EachIsForecastAndKept) {
   EXPECT_EQ(data[1].features, (std::vector<std::string>{"sold", "returned"}));
   const StudyResult result = RunStudy(SubjectOf(data, "shop.csv", Small()), Small(), folder.path() / "study");
   ASSERT_EQ(result.tasks.size(), 2U);
-  EXPECT_EQ(result.tasks[1].question.purpose, "to forecast returned");
+  EXPECT_EQ(result.tasks[1].question.purpose, "to forecast 'returned'");
   EXPECT_EQ(ReadModel(folder.path() / "study" / "model").form.target, "sold");
   EXPECT_EQ(ReadModel(folder.path() / "study" / "model-2").form.target, "returned");
   EXPECT_TRUE(Holds(result.data.about, "each of sold and returned by itself"));

@@ -110,9 +110,10 @@ KeptModel RandomModel(const SeriesForm& form, SequenceModelOptions options) {
 // What the laboratory says, row by row: probabilities, or values with the ends of their intervals.
 std::vector<double> Expected(const KeptModel& model, const SeriesData& data) {
   std::vector<double> numbers;
-  for (const auto& row : Predict(model, data).rows) {
-    for (const Predictions::Cell& cell : row) {
-      if (const double* number = std::get_if<double>(&cell)) numbers.push_back(*number);
+  const Predictions predictions = Predict(model, data);
+  for (const auto& row : predictions.rows) {
+    for (auto cell = row.begin() + predictions.answers; cell != row.end(); ++cell) {
+      if (const double* number = std::get_if<double>(&*cell)) numbers.push_back(*number);
     }
   }
   return numbers;
