@@ -1,6 +1,8 @@
 """Processes of `heed train --distributed` as torchrun starts them, each within reach of a test."""
 
+import contextlib
 import json
+import random
 import signal
 import socket
 import subprocess
@@ -15,9 +17,12 @@ PATIENCE = 40
 
 
 def free_port():
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
+    """Below those that the system gives to connections, one of which would take it before rank 0 listens there."""
+    while True:
+        port = random.SystemRandom().randrange(20000, 32000)
+        with socket.socket() as listener, contextlib.suppress(OSError):
+            listener.bind(("127.0.0.1", port))
+            return port
 
 
 class RankProcesses:
