@@ -174,6 +174,7 @@ def test_the_command_to_go_on_with_works(book, tmp_path):
         assert measured.returncode == 0, measured.stderr
         config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
         losses[config["model"]["encoder"] if "model" in config else config["name"]] = config["reached"]["loss"]
+        assert (folder / "split.csv").read_bytes() == (tmp_path / "report" / "split.csv").read_bytes()
     assert {"gru", "convolution"} < losses.keys()
     kept = json.loads((tmp_path / "report" / "model" / "config.json").read_text(encoding="utf-8"))
     assert kept["kind"] == "counts" and kept["reached"]["loss"] == min(losses.values()) > 0
