@@ -246,7 +246,8 @@ heed_array heed_contiguous(const void* data, int64_t extent0, int64_t extent1, i
 
 heed_status heed_set_threads(int32_t threads) {
   return heed::Guarded([&] {
-    if (threads < 0) throw heed::InvalidArgument("threads: expected 0 or more, got " + std::to_string(threads));
+    if (threads < 0 || threads > 4096)
+      throw heed::InvalidArgument("threads: expected 0 to 4096, got " + std::to_string(threads));
     heed::CallThreads::Set(threads);
   });
 }

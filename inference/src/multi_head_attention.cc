@@ -210,10 +210,10 @@ void MultiHeadAttention::CheckInputs(View<const float, 3> queries, View<const fl
   if (cache->batch() != batch) {
     Refuse("cache: expected a batch of " + std::to_string(batch) + " as queries have, got " + std::to_string(cache->batch()));
   }
-  const std::array<int64_t, 4> own = NewCache(batch, 0).Keys().extent, held = cache->Keys().extent;
-  if (held[1] != own[1] || held[3] != own[3])
-    Refuse("cache: expected one of NewCache(), of " + std::to_string(own[1]) + " heads of width " + std::to_string(own[3]) +
-           ", got " + std::to_string(held[1]) + " of " + std::to_string(held[3]));
+  const std::array<int64_t, 4> held = cache->Keys().extent;
+  if (held[1] != options_.kv_heads || held[3] != head_dim_)
+    Refuse("cache: expected one of NewCache(), of " + std::to_string(options_.kv_heads) + " heads of width " +
+           std::to_string(head_dim_) + ", got " + std::to_string(held[1]) + " of " + std::to_string(held[3]));
   if (by_length) {
     Refuse(
         "cache: rotary positions whose frequencies depend on the length of the text cannot be cached; give one without such "

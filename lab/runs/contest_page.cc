@@ -244,8 +244,7 @@ Figure StandingFigure(const ContestResult& result, const std::vector<Reference>&
   const int height = std::max(200, 110 + 26 * static_cast<int>(chart.names.size()));
   std::string caption =
       "Further left is better. A bar spans the losses that a model may have beside the leader's with other seeds and other "
-      "data "
-      "(95 % for all pairs together).";
+      "data (95 % for all pairs together).";
   if (!references.empty()) caption += " Methods in grey need no training.";
   if (std::ranges::any_of(result.verdict, [](const Judged& judged) { return judged.standing == Standing::kStopped; }))
     caption += " The table below lists the models that stopped early.";

@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "lab/options/settings.h"
 #include "lab/report/file.h"
 #include "lab/runs/outlook.h"
 #include "lab/study/findings.h"
@@ -59,10 +60,12 @@ Json ToJson(const StudiedTask& task, double times) {
 
 std::optional<EarlierStudy> EarlierStudyIn(const std::filesystem::path& folder) {
   try {
-    const Json json = Json::parse(ReadFile(folder / "study.json", kMostSettingsBytes));
+    const Json json = ParseSettings(ReadFile(folder / "study.json", kMostSettingsBytes));
     const Json& data = json.at("data");
     return EarlierStudy{data.at("kind"), data.at("name"), data.at("fingerprint"),
                         json.value("files", std::vector<std::string>())};
+  } catch (const FieldError&) {
+    return std::nullopt;
   } catch (const std::exception&) {
     return std::nullopt;
   }

@@ -154,12 +154,14 @@ void TellSettings(const StudyResult& result, Page& page) {
         fmt::format("heed {}, LibTorch {}, compiler {}", environment.version, environment.libtorch, environment.compiler)}}});
 }
 
-// Those of an earlier study that this one did not write anew. What the file says is no place outside the folder.
+// Those of an earlier study that this one did not write anew. Whatever its file says, nothing outside the folder goes, and not
+// the page.
 void RemoveFiles(const std::filesystem::path& folder, const std::vector<std::string>& earlier,
                  const std::vector<std::string>& written) {
   for (const std::string& name : earlier) {
     std::error_code error;
-    const bool own = std::filesystem::path(name).filename() == name && std::filesystem::is_regular_file(folder / name, error);
+    const bool own = name != "report.html" && std::filesystem::path(name).filename() == name &&
+                     std::filesystem::is_regular_file(folder / name, error);
     if (own && std::ranges::find(written, name) == written.end()) std::filesystem::remove(folder / name, error);
   }
 }

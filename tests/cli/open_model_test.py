@@ -157,11 +157,17 @@ def test_evaluate_gives_the_figures_of_eval(tables, studied, tmp_path):
         model.evaluate(tables["labels"][0])
 
 
-def test_a_texts_model_is_evaluated(text, tmp_path):
+def test_a_texts_model_is_evaluated(text, tmp_path, monkeypatch):
     assert run("train", text, "--out", tmp_path / "run", *SMALL, "--steps", 5, "--quiet").returncode == 0
     (row,) = json.loads(run("eval", tmp_path / "run", text, "--validation", "--json").stdout)["rows"]
     row.pop("tokens_per_second")
-    assert heed.open_model(tmp_path / "run").evaluate(text, validation=True) == row and row["perplexity"] > 1
+    monkeypatch.chdir(tmp_path)
+    model = heed.open_model("run")
+    monkeypatch.chdir("/")
+    assert model.evaluate(text, validation=True) == row and row["perplexity"] > 1
+    model.folder = ""
+    with pytest.raises(RuntimeError, match="^evaluate: expected a model that heed.open_model opened"):
+        model.evaluate(text)
 
 
 def test_the_kept_models_are_all_there(studied):

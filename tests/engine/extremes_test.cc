@@ -298,6 +298,7 @@ TEST_F(Extremes, TablesOfPositionsRefuseWhatDoesNotFit) {
   Names([&] { SinusoidalTable({}, kMost - 2, table); }, "first_position");
   Names([&] { RotaryTable(frequencies, kMost - 2, table, sin); }, "first_position");
   SinusoidalTable({}, kMost - 3, table);
+  Names([&] { SinusoidalTable({}, 0, View<double, 2>{memory.data(), {4, 4}, {kMost / 2, 1}}); }, "strides out of range");
   for (int64_t distance : {kLeast, int64_t{-1}, kMost / 2, kMost})
     Names([&] { AlibiTable({0.5}, distance, table); }, "distance");
   std::vector<int64_t> buckets(9);

@@ -4,6 +4,7 @@ A reason that stands nowhere here is a fault, and so is one that does not hold o
 tests nothing.
 """
 
+import ctypes
 import functools
 import importlib.util
 import os
@@ -50,6 +51,7 @@ REASONS = {
     r"this processor has no products of bfloat16 pairs": lacks("avx512_bf16"),
     r"set HEED_SHARED to the folder with": without_data,
     r"Chromium is not installed": without_program("chromium"),
+    r"malloc does not tell what it has given out": lambda: not hasattr(ctypes.CDLL(None), "mallinfo2"),
     r"transformers is not installed|could not import 'transformers": without_package("transformers"),
     r"JAX is not installed|could not import 'jax'": without_package("jax"),
     r"heed was built without jaxlib": without_package("jaxlib"),

@@ -148,8 +148,9 @@ static void chosen_threads(void) {
   const heed_array in = heed_contiguous(x, 1, 8, kMany, 8);
   int i, before;
   for (i = 0; i < kMany * kMany; ++i) x[i] = (float)(i % 17) / 8;
-  expect(heed_set_threads(-1) == HEED_INVALID_ARGUMENT && strstr(heed_message(), "threads: expected 0 or more") != NULL,
+  expect(heed_set_threads(-1) == HEED_INVALID_ARGUMENT && strstr(heed_message(), "threads: expected 0 to 4096") != NULL,
          "fewer threads than none");
+  expect(heed_set_threads(INT32_MAX) == HEED_INVALID_ARGUMENT, "more threads than any machine has");
   expect(heed_set_threads(1) == HEED_OK, "one thread");
   expect(heed_forward(NULL, HEED_FLOAT32, in, in, in, heed_contiguous(one, 1, 8, kMany, 8), kAbsent) == HEED_OK, "with one");
   before = threads();

@@ -259,8 +259,20 @@ TEST(TableStudyTest, TheFolderOfAnotherFilesStudyIsRefused) {
   data.name = "other", data.fingerprint = "other";
   EXPECT_TRUE(Holds(WhatOf<InvalidArgument>([&] { study(data); }),
                     "out: " + folder.path().string() + " holds the study of moved, read as a table; remove the folder or"));
-  WriteFile(folder.path() / "study.json", "{}");
-  study(data);  // whose file tells nothing
+  // Files that tell nothing, and one that names what the study must not remove.
+  for (const std::string& text : {std::string("{}"), std::string(100000, '[')}) {
+    WriteFile(folder.path() / "study.json", text);
+    study(data);
+  }
+  const std::string outside = folder.path().filename().string() + "-outside";
+  WriteFile(folder.path().parent_path() / outside, "");
+  nlohmann::json json = nlohmann::json::parse(ReadFile(folder.path() / "study.json"));
+  json["files"] = {"report.html", "../" + outside, "mine.svg"};
+  WriteFile(folder.path() / "study.json", json.dump());
+  study(data);
+  EXPECT_TRUE(std::filesystem::exists(folder.path() / "report.html"));
+  EXPECT_FALSE(std::filesystem::exists(folder.path() / "mine.svg")) << "it is named";
+  EXPECT_TRUE(std::filesystem::remove(folder.path().parent_path() / outside));
 }
 
 // Two models with three seeds each, or with so many runs that repeat these, on blocks that hardly differ, beside these

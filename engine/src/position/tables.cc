@@ -62,6 +62,7 @@ void FillSinusoidal(const SinusoidalOptions& options, View<T, 2> table, const Po
 template <class T>
 void CheckSinusoidal(const SinusoidalOptions& options, View<T, 2> table) {
   CheckTable(table.present(), table.extent[0], table.extent[1], options.base);
+  core::CheckPresent("table", table);
   core::CheckDistinct("table", table);
 }
 

@@ -44,7 +44,7 @@ HEED_C_API const char* heed_version(void);
 
 /* Lets the calls of all threads compute with so many threads from now on, the calling one included; 0: all processors that the
    process may use, as before the first call. Results have the same bits for any number. HEED_INVALID_ARGUMENT for fewer than
-   0. */
+   0 or more than 4096. */
 HEED_C_API heed_status heed_set_threads(int32_t threads);
 
 typedef int32_t heed_type;

@@ -21,6 +21,8 @@ def evaluated(model: torch.nn.Module, folder: str, path: str, options: Mapping[s
     """
     from .. import _laboratory  # which imports this package
 
+    if not folder:
+        raise RuntimeError("evaluate: expected a model that heed.open_model opened from a folder, which `heed eval` reads")
     own = model.state_dict()
     for name, kept in read_safetensors(os.path.join(folder, "model.safetensors")).items():
         if name in own and not torch.equal(own[name], kept.to(own[name].dtype)):

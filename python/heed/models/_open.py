@@ -40,7 +40,7 @@ def open_model(path: str | bytes | os.PathLike[Any]) -> TableModel | TextModel |
         model = counts_of(settings, read_safetensors(weights))
     else:
         model = _table(settings, weights)
-    model.folder = folder
+    model.folder = os.path.abspath(folder)
     return model
 
 
