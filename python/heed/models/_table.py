@@ -132,7 +132,7 @@ class TableModel(torch.nn.Module):
         shape = answers.shape if self.form.forecasts else answers.shape[:1]
         told = (values.reshape(shape) for values in (answers, low, high))
         after = [continued(self.form, one.times) for one in sequences if self.form.forecasts and one.times is not None]
-        return Answers(self.form, names, rows_told, None, *told, times=numpy.array(after) if after else None)
+        return Answers(self.form, names, rows_told, None, *told, numpy.array(after) if after else None)
 
     def evaluate(self, data: Any, *, share: float | None = None, from_: Any = None, new_categories: str = "refuse") -> dict[str, Any]:
         """The figures of `heed eval` for data with known targets: "answers", how many there are; of classes "loss", "accuracy",
