@@ -130,9 +130,9 @@ class TableModel(torch.nn.Module):
             return Answers(self.form, names, rows_told, answers, None, None, None)
         low, high = answers + numpy.array(self.low), answers + numpy.array(self.high)
         shape = answers.shape if self.form.forecasts else answers.shape[:1]
-        told = (values.reshape(shape) for values in (answers, low, high))
+        values, low, high = (numbers.reshape(shape) for numbers in (answers, low, high))
         after = [continued(self.form, one.times) for one in sequences if self.form.forecasts and one.times is not None]
-        return Answers(self.form, names, rows_told, None, *told, numpy.array(after) if after else None)
+        return Answers(self.form, names, rows_told, None, values, low, high, numpy.array(after) if after else None)
 
     def evaluate(self, data: Any, *, share: float | None = None, from_: Any = None, new_categories: str = "refuse") -> dict[str, Any]:
         """The figures of `heed eval` for data with known targets: "answers", how many there are; of classes "loss", "accuracy",
