@@ -12,20 +12,27 @@ namespace heed::lab {
 namespace {
 
 // Single-hue blues, light to dark: ColorBrewer 2.0 "Blues" with nine classes (Harrower and Brewer 2003).
-constexpr int kBlues[9][3] = {{247, 251, 255}, {222, 235, 247}, {198, 219, 239}, {158, 202, 225}, {107, 174, 214},
-                              {66, 146, 198},  {33, 113, 181},  {8, 81, 156},    {8, 48, 107}};
+constexpr std::array<std::array<int, 3>, 9> kBlues = {{{247, 251, 255},
+                                                       {222, 235, 247},
+                                                       {198, 219, 239},
+                                                       {158, 202, 225},
+                                                       {107, 174, 214},
+                                                       {66, 146, 198},
+                                                       {33, 113, 181},
+                                                       {8, 81, 156},
+                                                       {8, 48, 107}}};
 constexpr int kLevels = 256;
 constexpr int kNotFinite = -1;                  // level of a cell without a colour
 constexpr char kNotFiniteColour[] = "#e3b7a0";  // no blue comes near it
 
 std::string Colour(int level) {
   if (level == kNotFinite) return kNotFiniteColour;
-  const double place = static_cast<double>(level) / (kLevels - 1) * 8;
-  const int below = std::min(static_cast<int>(place), 7);
+  const double place = static_cast<double>(level) / (kLevels - 1) * static_cast<double>(kBlues.size() - 1);
+  const std::size_t class_below = std::min<std::size_t>(static_cast<std::size_t>(place), kBlues.size() - 2);
+  const std::array<int, 3>&below = kBlues.at(class_below), &above = kBlues.at(class_below + 1);
   int mixed[3];
-  for (int c = 0; c < 3; ++c) {
-    mixed[c] = static_cast<int>(std::lround(kBlues[below][c] + (place - below) * (kBlues[below + 1][c] - kBlues[below][c])));
-  }
+  for (std::size_t c = 0; c < 3; ++c)
+    mixed[c] = static_cast<int>(std::lround(below[c] + (place - static_cast<double>(class_below)) * (above[c] - below[c])));
   char text[8];
   std::snprintf(text, sizeof(text), "#%02x%02x%02x", mixed[0], mixed[1], mixed[2]);
   return text;

@@ -21,6 +21,8 @@ OURS = pathlib.Path(sysconfig.get_path("purelib"))
 # What runs tests, and what it needs.
 PYTEST = ("pytest", "_pytest", "py", "pluggy", "iniconfig", "packaging", "pygments", "exceptiongroup", "tomli")
 NUMPY = ("numpy", "numpy.libs")
+# Of the package beside torch: calls, layers, caches, derivatives of both orders, programs, released names; JAX where it is installed.
+TESTS = ("attention", "sdpa", "modules", "cache", "second_derivatives", "programs", "released", "jax")
 # A step of a training, with heed's attention in it.
 TRAINS = """
 import heed, torch
@@ -73,6 +75,9 @@ def test_torch(folder, wheel):
     run(python, "-m", "heed", "info", cwd=folder)
     run(python, "-c", TRAINS, cwd=folder)
     run(folder / "torch" / "bin" / "heed", "--version", cwd=folder)
+    told = run(python, "-m", "pytest", "-q", "-m", "not long", *(ROOT / f"tests/python/test_{name}.py" for name in TESTS), cwd=ROOT)
+    version = run(python, "-c", "import torch; print(torch.__version__)").strip()
+    print(f"dev: beside torch {version}: {told.strip().splitlines()[-1]}", file=sys.stderr)
 
 
 # Debian's packages whose code is compiled in. Their notices ask to go where the code goes; those of Boost and fmt do not.
@@ -97,7 +102,11 @@ def make(folder, name):
     begun = time.monotonic()
     source, most, settings, notices, test = WHEELS[name]
     build, raw, dist = folder / f"build-{name}", folder / f"raw-{name}", folder / "dist"
+    tools = folder / "venv" / "bin"
     settings = {"build-dir": build, **settings}
+    if name == "torch":
+        code = "import importlib.util as i; print(i.find_spec('jaxlib').submodule_search_locations[0])"
+        settings["cmake.define.HEED_JAXLIB_INCLUDES"] = run(tools / "python", "-c", code).strip() + "/include"
     for old in raw.glob("*.whl"):
         old.unlink()
     given = [f"--config-settings={key}={value}" for key, value in settings.items()]
@@ -107,7 +116,6 @@ def make(folder, name):
     kind = built.name.split("-")[0]
     for old in dist.glob(f"{kind}-*.whl"):
         old.unlink()
-    tools = folder / "venv" / "bin"
     path = os.pathsep.join([str(tools), os.environ["PATH"]])
     excluded = [f"--exclude={library}" for library in ("libtorch*.so*", "libc10*.so*", "libgomp*.so*")]
     run(tools / "python", "-m", "auditwheel", "repair", "-w", dist, *excluded, built, env=os.environ | {"PATH": path})

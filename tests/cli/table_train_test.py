@@ -110,3 +110,14 @@ def test_an_interruption_writes_nothing(sold, tmp_path):
     result = interrupt(arguments, handles_interrupts)
     assert result.returncode == 130 and "interrupted during training; nothing was written" in result.stderr
     assert not (tmp_path / "run" / "config.json").exists() and not (tmp_path / "run" / "model.safetensors").exists()
+
+
+def test_a_training_that_stops_past_its_best_is_told_as_done(tmp_path):
+    """Chance has nothing to teach: the validation loss rises for long, and most of the steps are not taken."""
+    generator = random.Random(3)
+    rows = [f"{i},{t},{generator.random()},{'ab'[i * i % 7 % 2]}" for i in range(40) for t in range(5)]
+    (tmp_path / "chance.csv").write_text("\n".join(["id,t,x,y", *rows, ""]), encoding="utf-8")
+    data = [tmp_path / "chance.csv", "--target", "y", "--sequence", "id", "--time", "t", "--encoder", "gru", "--lr", 0.01]
+    result = run("train", *data, *SETTINGS[:-1], 3000, "--out", tmp_path / "run")
+    assert result.returncode == 0, result.stderr
+    assert "3000/3000" in result.stderr
