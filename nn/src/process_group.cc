@@ -96,8 +96,9 @@ StorePointer OpenStore(int rank, int size, Milliseconds timeout) {
     const char* attempt = std::getenv("TORCHELASTIC_RESTART_COUNT");
     return c10::make_intrusive<c10d::PrefixStore>("heed/attempt_" + std::string(attempt != nullptr ? attempt : "0"), store);
   } catch (const c10::Error& error) {
-    throw Error("process group: " + RankOf(rank, size) + " waited for the store of MASTER_ADDR and MASTER_PORT, " + host + ":" +
-                std::to_string(options.port) + ": " + error.what_without_backtrace());
+    throw Error("process group: " + RankOf(rank, size) + (options.isServer ? " could not open" : " waited for") +
+                " the store of MASTER_ADDR and MASTER_PORT, " + host + ":" + std::to_string(options.port) + ": " +
+                error.what_without_backtrace());
   }
 }
 

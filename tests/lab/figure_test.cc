@@ -7,8 +7,10 @@
 #include <cmath>
 #include <cstdlib>
 #include <limits>
+#include <regex>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "heed/error.h"
 #include "lab/report/csv.h"
@@ -145,6 +147,25 @@ TEST(Diagram, HasItsNodesAndArrows) {
   const std::string svg = Draw(Drawing());
   EXPECT_EQ(Count(svg, "marker-end=\"url(#head)\" d="), 2);
   for (const char* text : {">x1<", ">x2<", ">h&lt;1&gt;<"}) EXPECT_NE(svg.find(text), std::string::npos) << text;
+}
+
+TEST(Diagram, AnArrowLeavesOneBoxAtItsSideAndEndsTwoPixelsBeforeTheOther) {
+  const std::string svg = Draw(Named("row", Diagram{{{0, 0, "a"}, {1, 0, "b"}}, {{0, 1}}}));
+  const auto numbers = [&svg](const char* pattern) {
+    std::vector<double> found;
+    const std::regex form(pattern);
+    for (std::sregex_iterator match(svg.begin(), svg.end(), form), end; match != end; ++match) {
+      for (std::size_t i = 1; i < match->size(); ++i) found.push_back(std::stod((*match)[i]));
+    }
+    return found;
+  };
+  const std::vector<double> boxes = numbers(R"re(<rect x="(\S+)" y="(\S+)" width="(\S+)" height="(\S+)" rx)re");
+  const std::vector<double> arrow = numbers(R"re(d="M(\S+) (\S+)L(\S+) (\S+)"/>\n</g>)re");
+  ASSERT_EQ(boxes.size(), 8U);
+  ASSERT_EQ(arrow.size(), 4U);
+  EXPECT_NEAR(arrow[0], boxes[0] + boxes[2], 0.1);
+  EXPECT_NEAR(arrow[1], boxes[1] + boxes[3] / 2, 0.1);
+  EXPECT_NEAR(arrow[2], boxes[4] - 2, 0.1);
 }
 
 TEST(Diagram, GoesAroundANodeThatStandsBetween) {

@@ -11,6 +11,7 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 #include "heed/error.h"
 
@@ -46,6 +47,16 @@ std::string Refusal(const Changes& changes) {
   try {
     JoinProcessGroup(milliseconds(500));
   } catch (const InvalidArgument& error) {
+    return error.what();
+  }
+  return "joined";
+}
+
+std::string Failure(const Changes& changes) {
+  const TorchrunEnvironment environment(changes);
+  try {
+    JoinProcessGroup(milliseconds(1000));
+  } catch (const Error& error) {
     return error.what();
   }
   return "joined";
@@ -93,15 +104,20 @@ TEST(ProcessGroupTest, VariablesThatAreMissingOrMalformedAreNamed) {
 }
 
 TEST(ProcessGroupTest, AStoreThatIsNotThereIsNamedWithinTheTimeOut) {
-  const TorchrunEnvironment environment(Changes{{"RANK", "1"}});
-  try {
-    JoinProcessGroup(milliseconds(1000));
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_NE(std::string(error.what()).find("rank 1 of 2 waited for the store of MASTER_ADDR and MASTER_PORT, 127.0.0.1:1: "),
-              std::string::npos)
-        << error.what();
-  }
+  const std::string said = Failure({{"RANK", "1"}});
+  EXPECT_TRUE(said.starts_with("process group: rank 1 of 2 waited for the store of MASTER_ADDR and MASTER_PORT, 127.0.0.1:1: "))
+      << said;
+}
+
+TEST(ProcessGroupTest, APortThatAnotherHasIsNamedByTheRankThatOpensTheStore) {
+  c10d::TCPStoreOptions options;
+  options.port = 0;
+  options.isServer = true, options.waitWorkers = false;
+  const auto taken = c10::make_intrusive<c10d::TCPStore>("127.0.0.1", options);
+  const std::string port = std::to_string(taken->getPort()), said = Failure({{"MASTER_PORT", port}});
+  EXPECT_TRUE(said.starts_with(
+      "process group: rank 0 of 2 could not open the store of MASTER_ADDR and MASTER_PORT, 127.0.0.1:" + port + ": "))
+      << said;
 }
 
 TEST(ProcessGroupTest, ARankBeyondTheSizeIsRefused) {

@@ -16,6 +16,7 @@ from damaged_folders import damaged
 
 import heed
 from heed.models._dates import continued, moment_of, seconds_of
+from heed.models._rows import Rows
 
 # Folders as the program wrote them with format 1, with data and the answers of the version that wrote them. Later versions open
 # them and answer the same.
@@ -82,6 +83,17 @@ def test_times_that_are_no_dates_go_on():
     assert continued(form, numpy.array([3.0, 4.0])).tolist() == [4.5, 5]
     form.has_dates, form.typical_step = True, 1e200
     assert continued(form, numpy.array([-1e300, 1e300])).tolist() == [1e300, 1e300]
+
+
+@pytest.mark.parametrize(
+    "steps, x, z",
+    [([[1, 7]], [1, 0, 1, 1, 0, 0], [7, 0, 7, 7, 0, 0]), ([[1, 9], [4, 7]], [2.5, 1.5, 1, 4, 3, 3], [8, 1, 7, 9, 2, -2])],
+)  # fmt: skip
+def test_a_row_of_summaries(steps, x, z):
+    """Of each column mean, deviation, least, greatest, mean absolute change and slope."""
+    form = types.SimpleNamespace(forecasts=False, answers_steps=False, steps=2, width=2)
+    row = Rows(form, summaries=True, lengths_differ=False)._summary(numpy.array(steps, dtype=float))
+    assert row.tolist() == [*x, *z]
 
 
 def test_a_kept_text_model_answers_as_it_did():
