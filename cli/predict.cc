@@ -1,9 +1,11 @@
 // heed predict: what a kept model of labelled sequences says of new ones.
 #include <algorithm>
+#include <filesystem>
 #include <iostream>
 #include <memory>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -101,6 +103,8 @@ int RunPredict(const PredictArguments& arguments, const Context& context) {
   lab::WatchForInterrupt();
   const std::unique_ptr<lab::SeriesStream> stream =
       IsNpy(arguments.data) ? lab::NpyStream(model, arguments.data) : lab::CsvStream(model, arguments.data, arguments.csv);
+  if (std::error_code unknown; std::filesystem::equivalent(arguments.out, arguments.data, unknown))
+    throw InvalidArgument("out: " + arguments.out + " is the file of the data; choose another name");
   Table table(arguments.out, context.json);
   std::optional<lab::Progress> progress;
   progress.emplace("predict, KiB", (stream->size() + 1023) / 1024, context.quiet);

@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <numeric>
+#include <span>
 #include <utility>
 
 #include <ATen/ATen.h>
@@ -134,7 +135,10 @@ Baseline SimpleAnswer(const SeriesBatches& batches) {
   Baseline baseline{.name = classifies ? "commonest class" : forecasts ? "last value" : "mean", .looks = false};
   std::vector<double> counts(data.classes.size(), 1.0);  // one more than counted: never 0
   for (const SeriesWindow& part : classifies ? batches.training_steps() : std::vector<SeriesWindow>()) {
-    for (const double target : data.sequences[part.sequence].targets) counts[static_cast<std::size_t>(target)] += 1;
+    const std::vector<double>& targets = data.sequences[part.sequence].targets;
+    const std::span<const double> learned =
+        std::span(targets).subspan(data.each_step ? part.first : 0, data.each_step ? part.steps : 1);
+    for (const double target : learned) counts[static_cast<std::size_t>(target)] += 1;
   }
   const double total = std::accumulate(counts.begin(), counts.end(), 0.0);
   KeptMethod kept{.kind = "simple"};

@@ -35,7 +35,7 @@ void Widen(SeriesColumn& column, bool first, double value) {
 
 // 1958-03-29 and 1958-03 of a day and a month that are written as a number; else empty.
 std::string AsDashes(const std::string& cell) {
-  if (cell.size() != 8 && cell.size() != 6) return {};
+  if ((cell.size() != 8 && cell.size() != 6) || cell.find_first_not_of("0123456789") != std::string::npos) return {};
   const std::string dashes = cell.substr(0, 4) + "-" + cell.substr(4, 2) + (cell.size() == 8 ? "-" + cell.substr(6) : "");
   const bool dated = (cell.front() == '1' || cell.front() == '2') && SecondsOfDate(dashes);
   return dated ? dashes : std::string();

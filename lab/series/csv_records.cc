@@ -22,7 +22,13 @@ std::optional<std::vector<std::string>> CsvRecords::Next() {
   std::vector<std::string> cells;
   const int64_t first = line_;
   for (;;) {
-    cells.emplace_back(Trimmed(!text_.empty() && text_.front() == '"' ? Quoted(first) : Plain()));
+    const std::size_t blanks = Blanks();
+    if (blanks < text_.size() && text_[blanks] == '"') {
+      text_.remove_prefix(blanks);
+      cells.emplace_back(Trimmed(Quoted(first)));
+    } else {
+      cells.emplace_back(Trimmed(Plain()));
+    }
     if (text_.empty()) return last_ ? std::optional(std::move(cells)) : std::nullopt;
     const char end = text_.front();
     text_.remove_prefix(1);
@@ -36,6 +42,11 @@ std::optional<std::vector<std::string>> CsvRecords::Next() {
 
 void CsvRecords::Fail(int64_t line, const std::string& message) const {
   throw FileError(name_ + ": row " + std::to_string(line) + ": " + message);
+}
+
+std::size_t CsvRecords::Blanks() const {
+  const char* const blanks = ends_.front() == '\t' ? " " : " \t";
+  return std::min(text_.find_first_not_of(blanks), text_.size());
 }
 
 std::string CsvRecords::Plain() {
@@ -59,6 +70,7 @@ std::string CsvRecords::Quoted(int64_t first) {
     text_.remove_prefix(1);
   }
   line_ += std::count(cell.begin(), cell.end(), '\n');
+  text_.remove_prefix(Blanks());
   if (!text_.empty() && text_.find_first_of(ends_) != 0)
     Fail(line_, "text follows a closing quote; double a quote within quotes");
   return cell;

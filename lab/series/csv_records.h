@@ -10,7 +10,8 @@
 
 namespace heed::lab {
 
-// RFC 4180: cells between separators, quotes doubled within quotes, rows that end in LF or CRLF.
+// RFC 4180: cells between separators, quotes doubled within quotes, rows that end in LF or CRLF. Blanks may stand beside
+// quotes.
 class CsvRecords {
  public:
   // `name` of the file and `line`, that of the text's first row, are for messages. `last`: nothing follows the text.
@@ -30,6 +31,7 @@ class CsvRecords {
   [[noreturn]] void Fail(int64_t line, const std::string& message) const;
 
  private:
+  std::size_t Blanks() const;  // how many come next
   std::string Plain();
   std::string Quoted(int64_t first);
 

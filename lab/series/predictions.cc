@@ -32,17 +32,23 @@ SeriesData WithFuture(SeriesData data, const SeriesForm& form) {
   return data;
 }
 
+// A column that the data do not have: "low", or "TARGET low" where a column of the data is called so.
+std::string Added(const SeriesForm& form, const std::string& name) {
+  const bool taken = name == form.target || name == form.sequence || name == form.time;
+  return taken ? form.target + " " + name : name;
+}
+
 std::vector<std::string> ColumnsOf(const SeriesForm& form) {
-  std::vector<std::string> columns = {form.sequence.empty() ? "sequence" : form.sequence};
+  std::vector<std::string> columns = {form.sequence.empty() ? Added(form, "sequence") : form.sequence};
   if (form.Forecasts()) {
-    columns.emplace_back("ahead");
+    columns.push_back(Added(form, "ahead"));
     if (form.has_times) columns.push_back(form.time);
   } else if (form.each_step) {
-    columns.emplace_back("row");
+    columns.push_back(Added(form, "row"));
   }
   columns.push_back(form.target);
   for (const std::string& name : form.classes) columns.push_back("p " + name);
-  if (!form.Classifies()) columns.emplace_back("low"), columns.emplace_back("high");
+  if (!form.Classifies()) columns.push_back(Added(form, "low")), columns.push_back(Added(form, "high"));
   return columns;
 }
 

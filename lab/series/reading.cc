@@ -385,7 +385,7 @@ SeriesData ReadSeriesNpy(const std::filesystem::path& features, const std::files
     if (goal != "forecast") throw InvalidArgument("target: expected the file of y, as X is " + data.name);
     data.goal = SeriesGoal::kForecast;
     data.target = data.features.back();
-    data.fingerprint = Fingerprint(bytes_of(X));
+    data.fingerprint = Fingerprint(bytes_of(X), shape_of(X));
   } else {
     if (goal == "forecast")
       throw InvalidArgument("target: a forecast of an array takes no file of y; it predicts the last feature");
@@ -396,7 +396,7 @@ SeriesData ReadSeriesNpy(const std::filesystem::path& features, const std::files
     }
     data.goal = !goal.empty() ? ParseSeriesGoal(goal) : y.whole ? SeriesGoal::kClassification : SeriesGoal::kRegression;
     data.target = NameOfInput(targets.filename());
-    data.fingerprint = Fingerprint(bytes_of(X), bytes_of(y));
+    data.fingerprint = Fingerprint(bytes_of(X), shape_of(X) + std::string(bytes_of(y)));
   }
   std::map<double, double> class_index;
   if (data.goal == SeriesGoal::kClassification) {

@@ -1,8 +1,12 @@
 #include "lab/study/study.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <optional>
+#include <set>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include <fmt/core.h>
 
@@ -37,18 +41,29 @@ void RequireSameData(const DataFacts& data, const std::filesystem::path& folder)
                                     folder.string(), ShownName(earlier->name), ShownName(earlier->kind)));
 }
 
+// What an earlier study of this task kept and this one did not is removed: it is on no page any more.
 void KeepAll(const StudyTask& task, const StudiedTask& studied, const ResultStore& store, uint64_t seed,
              const std::filesystem::path& folder) {
+  std::set<std::string> kept;
   for (const Entry& entry : studied.contest.entries) {
     const std::filesystem::path weights = WeightsIn(store, task, entry.model, seed);
     if (entry.stopped || entry.runs == 0 || !std::filesystem::exists(weights)) continue;
-    task.KeepModel(entry, studied.contest.at_time.Of(entry.model, 0), weights, folder / (task.id + "-" + entry.model.Id()));
+    const std::string name = *kept.insert(task.id + "-" + entry.model.Id()).first;
+    task.KeepModel(entry, studied.contest.at_time.Of(entry.model, 0), weights, folder / name);
   }
   for (const Baseline& baseline : studied.baselines) {
     std::string name = task.id + "-" + baseline.name;
     std::ranges::replace(name, ' ', '-');
-    if (baseline.kept) task.KeepBaseline(baseline, folder / name);
+    if (baseline.kept) task.KeepBaseline(baseline, folder / *kept.insert(name).first);
   }
+  if (kept.empty()) return;
+  std::vector<std::filesystem::path> earlier;
+  for (const auto& one : std::filesystem::directory_iterator(folder)) {
+    const std::string name = one.path().filename().string();
+    if (name.starts_with(task.id + "-") && !kept.contains(name) && std::filesystem::exists(one.path() / "config.json"))
+      earlier.push_back(one.path());
+  }
+  for (const std::filesystem::path& one : earlier) std::filesystem::remove_all(one);
 }
 
 // What it is.
@@ -112,6 +127,8 @@ TrainedOne TrainOne(const Subject& subject, const StudyOptions& options, const s
   RequireWritableFolder(folder);
   if (std::filesystem::exists(folder / "config.json"))
     throw InvalidArgument("out: " + folder.string() + " holds a model already; remove it or choose another folder");
+  if (std::filesystem::exists(folder / "study.json"))
+    throw InvalidArgument("out: " + folder.string() + " holds a study, whose split.csv would be lost; choose another folder");
   const StudyTask& task = *subject.tasks.front();
   if (task.models.size() != 1 || options.rates.size() != 1)
     throw InvalidArgument("encoder, position, lr: expected one model and one rate");

@@ -357,6 +357,8 @@ Subject SubjectOf(std::span<const SeriesData> data, const std::string& words, co
   const SeriesData& first = data.front();
   subject.settings = {{"data", first.fingerprint},    {"target", Join(targets)},  {"features", first.features},
                       {"goal", ToString(first.goal)}, {"times", first.has_times}, {"sequences", first.sequences.size()}};
+  if (first.marks.count() > 0)
+    subject.settings["gaps"] = first.marks.gaps, subject.settings["texts"] = first.marks.Categories();
   return subject;
 }
 

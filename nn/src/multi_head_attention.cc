@@ -258,12 +258,12 @@ torch::Tensor MultiHeadAttentionImpl::forward(const torch::Tensor& queries, cons
   const int64_t steps = cache->length() + key.size(2);
   const at::Tensor lengths = ClampValidLens(valid_lens, query.size(0), query.size(2), steps);
   CheckBatch(query, key);
-  const int64_t before = cache->length();
+  const KeyValueCache before = *cache;
   Append(key, value, positions.keys, *cache);
   try {
     return OutputOf(*cache, query, lengths, positions, masks);
   } catch (...) {
-    cache->truncate(before);
+    *cache = before;
     throw;
   }
 }
@@ -290,13 +290,15 @@ torch::Tensor MultiHeadAttentionImpl::OutputOf(const KeyValueCache& cache, const
                                                const AttentionMasks& masks) {
   std::shared_ptr<AttentionPosition> scheme = position;
   if (position && (cache.turned_by() || position->computes_tables())) scheme = std::make_shared<SchemeOfCache>(position, cache);
-  if (!cache.turned_by()) return Output(query, cache.keys(), cache.values(), lengths, positions, masks, scheme);
-  if (cache.turned_by() != position) throw InvalidArgument("MultiHeadAttention: cache: holds keys that another scheme turned");
-  StepPositions places{positions.queries, cache.key_positions()};
-  CheckSame(positions.keys, places.keys, cache.length());
-  if (places.keys.defined() && !places.queries.defined()) {
+  if (cache.turned_by() && cache.turned_by() != position)
+    throw InvalidArgument("MultiHeadAttention: cache: holds keys that another scheme turned");
+  StepPositions places{positions.queries, cache.turned_by() ? cache.key_positions() : positions.keys};
+  if (cache.turned_by()) CheckSame(positions.keys, places.keys, cache.length());
+  const bool listed =
+      places.keys.defined() && places.keys.dim() > 0 && places.keys.size(StepsOf(places.keys)) == cache.length();
+  if (listed && !places.queries.defined()) {
     const int64_t steps = std::min(query.size(2), cache.length());
-    places.queries = places.keys.narrow(1, cache.length() - steps, steps);
+    places.queries = places.keys.narrow(StepsOf(places.keys), cache.length() - steps, steps);
   }
   return Output(query, cache.keys(), cache.values(), lengths, places, masks, scheme);
 }

@@ -280,7 +280,8 @@ class KeyValueCache:
         text.
 
         Takes the options of heed.attention. By default causal is True (None with a scheme of several axes), and position is the
-        cache's. Positions given to append are the key_positions, and without query_positions the queries have the last of them.
+        cache's. Positions given to append are the key_positions. Where key_positions are listed, there or here, the queries have
+        the last of them without query_positions.
         In score and mask programs q_idx counts the queries of this call and kv_idx all tokens: for decoding prepare programs with
         positions=True, since positions go on from call to call. Returns and raises what heed.attention does, and ValueError for
         another scheme than the cache's or other key_positions than its keys were turned by; it does not change the cache.
@@ -298,9 +299,11 @@ class KeyValueCache:
         if self.turns_keys and key_positions is not None:
             self._check_places(key_positions)
         if self._places is not None:
-            options["key_positions"] = self._places
-            if options.get("query_positions") is None:
-                options["query_positions"] = self._places[:, max(self.length - query.shape[2], 0) :]
+            options["key_positions"] = key_positions = self._places
+        if isinstance(key_positions, torch.Tensor) and key_positions.dim() > 0 and options.get("query_positions") is None:
+            steps, first = min(key_positions.dim() - 1, 1), max(self.length - query.shape[2], 0)
+            if key_positions.shape[steps] == self.length:  # else attention says what it expects
+                options["query_positions"] = key_positions.narrow(steps, first, self.length - first)
         return attention(query, self.keys, self.values, **options)
 
     def _check_query(self, query: torch.Tensor) -> None:
@@ -322,6 +325,7 @@ class KeyValueCache:
             raise ValueError(f"position: {kind_of(scheme)} has positions of several axes, which rows of different lengths do not have")
         if scheme is not None and scheme.rotates and not scheme.turns_once:
             raise ValueError(f"position: {kind_of(scheme)} needs one length for all rows; this cache holds rows of different lengths")
+        options.pop("key_lengths", None)
         queries, held = query.shape[2], self.lengths
         real = queries if options.get("query_lengths") is None else integers("query_lengths", options["query_lengths"])
         causal = options["causal"] is not None and options["causal"] is not False
@@ -333,6 +337,13 @@ class KeyValueCache:
         if options["causal"]:
             options["query_positions"] = (held - real)[:, None] + torch.arange(queries, device=query.device)
         return attention(query, self.keys, self.values, key_lengths=held, **options)
+
+    def _held(self) -> tuple[int, torch.Tensor | None, torch.Tensor | None]:
+        """What append changes, for _give_back where a call that appended fails. Memory that has grown stays."""
+        return self.length, self._lengths, self._places
+
+    def _give_back(self, held: tuple[int, torch.Tensor | None, torch.Tensor | None]) -> None:
+        self.length, self._lengths, self._places = held
 
     def truncate(self, length: int | torch.Tensor | Sequence[int]) -> None:
         """Forgets all tokens from `length` on and keeps their memory. An integer cuts longer rows; integers [batch] are a length

@@ -125,7 +125,7 @@ def _parquet(path: str) -> dict[str, Any]:
 
 
 def _array_files(data: Any, target: Any, options: dict[str, Any], folder: pathlib.Path) -> list[pathlib.Path]:
-    """NPY files, or where labels are texts one CSV file with a column `row`; options gain its names."""
+    """NPY files, or where labels are texts one CSV file with a column `sequence`; options gain its names."""
     X, y = numpy.asarray(data), None if target is None else numpy.asarray(target)
     if X.dtype.kind not in "biuf" or X.ndim not in (2, 3) or not X.size:
         raise ValueError(f"data: expected an array of numbers [rows, steps, features], got {X.dtype} {list(X.shape)}")
@@ -143,8 +143,8 @@ def _array_files(data: Any, target: Any, options: dict[str, Any], folder: pathli
         return files
     rows, steps = X.shape[:2]
     X = X.reshape(rows * steps, -1)
-    columns = {"row": numpy.repeat(numpy.arange(rows), steps)} | {f"feature {i}": X[:, i] for i in range(X.shape[1])}
-    options["sequence"], options["target"] = "row", f"feature {X.shape[1] - 1}"
+    columns = {"sequence": numpy.repeat(numpy.arange(rows), steps)} | {f"feature {i}": X[:, i] for i in range(X.shape[1])}
+    options["sequence"], options["target"] = "sequence", f"feature {X.shape[1] - 1}"
     if y is not None:
         options["target"] = "label"
         columns["label"] = y.reshape(-1) if y.ndim == 2 else numpy.repeat(y, steps)

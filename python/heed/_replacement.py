@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import pkgutil
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -45,6 +46,16 @@ class _Replacement:
 
     def __hash__(self) -> int:
         return hash(self.found)
+
+    # A model may keep the function that it found: its copies keep the same one, and files name PyTorch's.
+    def __copy__(self) -> _Replacement:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> _Replacement:
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return pkgutil.resolve_name, ("torch.nn.functional:scaled_dot_product_attention",)
 
     def __call__(self, *args: Any, **kwargs: Any) -> torch.Tensor:
         return (self.replaced if self.is_on() else self.found)(*args, **kwargs)

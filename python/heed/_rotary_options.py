@@ -50,10 +50,10 @@ def scaling_options(
     if rope_type not in _NEEDED:
         raise ValueError(f"scaling: expected a rope_type among {', '.join(_NEEDED)}, got {rope_type!r}")
     # Hugging Face's rope_parameters repeat what the constructor is told.
-    theta, partial = given.pop("rope_theta", base), given.pop("partial_rotary_factor", rotary_dim / head_dim)
+    theta, partial = given.pop("rope_theta", base), given.pop("partial_rotary_factor", None)
     if theta != base:
         raise ValueError(f"scaling: rope_theta is {theta}, but base is {base}; pass base={theta}")
-    if int(head_dim * partial) != rotary_dim:
+    if partial is not None and int(head_dim * partial) != rotary_dim:
         raise ValueError(
             f"scaling: partial_rotary_factor is {partial}, but rotary_dim is {rotary_dim} of {head_dim}; pass "
             f"rotary_dim={int(head_dim * partial)}"

@@ -86,6 +86,7 @@ TEST(FilesOfPeopleTest, SeparatorsMarksAndEncodingsAreFound) {
        "x,y\n\"1,5\",\"2,25\"\n-3,4\n",
        "commas, and numbers have decimal commas",
        {.decimal = "comma"}},
+      {"blanks beside quotes", " \"x\" ,\t\"y\"\n \"1.5\",\"2.25\"\t\n\"-3\" , 4\n", ""},
       {"quotes around all, and a line end in a name", "\"x\",\"y\"\n\"1.5\",\"2.25\"\n\"-3\",\"4\"\n", ""},
   };
   const SeriesData expected = Read(plain, Forecast());
@@ -127,6 +128,7 @@ TEST(FilesOfPeopleTest, DatesOfCommonFormsAreMoments) {
       {"2024-03-01T12:00:00+01:00", "2024-03-01T12:00:00Z", 3600},
       {"1/31/2000 11:30 AM", "1/31/2000 12:30 PM", 3600},
       {"2000 Q1", "2000 Q2", 91 * kDay},
+      {"2000Q1", "2000Q2", 91 * kDay},
   };
   for (const Case& one : cases) {
     SeriesColumns columns = Forecast("when");

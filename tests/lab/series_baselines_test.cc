@@ -14,80 +14,12 @@
 #include "lab/series/calendar.h"
 #include "lab/series/examples.h"
 #include "lab/series/levels.h"
-#include "lab/series/linear.h"
-#include "lab/series/neighbours.h"
 #include "lab/series/season.h"
 #include "lab/series/smoothing.h"
 #include "tests/error_text.h"
 
 namespace heed::lab {
 namespace {
-
-at::Tensor AsColumn(const std::vector<double>& values) { return at::tensor(values, at::kDouble).unsqueeze(1); }
-
-Examples Values(const std::vector<double>& x, const std::vector<double>& y) { return {AsColumn(x), AsColumn(y)}; }
-
-Examples Classes(const std::vector<double>& x, const std::vector<int64_t>& y) {
-  return {AsColumn(x), at::tensor(y, at::kLong)};
-}
-
-double At(const FittedMethod& method, double x, int64_t output = 0) {
-  return method.answer(AsColumn({x}))[0][output].item<double>();
-}
-
-// Standardised, x is -1 and 1 and y has the mean -1 and the covariance 2 with it: the slope is 2 / (1 + strength).
-TEST(RidgeTest, IsTheClosedFormWithTheStrengthThatValidates) {
-  const Examples training = Values({10, 14}, {-3, 1});
-  const FittedMethod weak = FitRidge(training, training);
-  EXPECT_EQ(weak.setting, "strength 1e-06");
-  EXPECT_NEAR(At(weak, 14), -1 + 2 / (1 + 1e-6), 1e-12);
-  EXPECT_NEAR(At(weak, 16), -1 + 4 / (1 + 1e-6), 1e-12);
-  const FittedMethod strong = FitRidge(training, Values({10, 14}, {-1, -1}));
-  EXPECT_EQ(strong.setting, "strength 10");
-  EXPECT_NEAR(At(strong, 14), -1 + 2.0 / 11, 1e-12);
-}
-
-TEST(RidgeTest, CellsThatNeverChangeSayNothing) {
-  const at::Tensor y = AsColumn({1, 2, 3});
-  const Examples training{at::tensor({5.0, 1.0, 5.0, 2.0, 5.0, 3.0}, at::kDouble).view({3, 2}), y};
-  const FittedMethod fitted = FitRidge(training, training);
-  EXPECT_NEAR(fitted.answer(at::tensor({900.0, 2.5}, at::kDouble).view({1, 2})).item<double>(), 2.5, 1e-5);
-}
-
-// Three of four at x = 1 are of class 1, one of four at x = -1: by symmetry the log-odds are w x, and where the penalised loss
-// is least, sigmoid(w) - 3/4 + strength w / 2 = 0, as each class has half of w.
-TEST(LogisticTest, IsWhereTheGradientVanishes) {
-  const Examples training = Classes({1, 1, 1, 1, -1, -1, -1, -1}, {1, 1, 1, 0, 0, 0, 0, 1});
-  const auto gradient = [](const FittedMethod& fitted, double strength) {
-    const double w = At(fitted, 1, 1) - At(fitted, 1, 0);
-    return 1 / (1 + std::exp(-w)) - 0.75 + strength * w / 2;
-  };
-  const FittedMethod weak = FitLogistic(training, training, 2);
-  EXPECT_EQ(weak.setting, "strength 0.0001");
-  EXPECT_NEAR(gradient(weak, 1e-4), 0, 2e-5) << "the search ends where the gradient is 1e-5";
-  EXPECT_NEAR(std::exp(At(weak, 1, 0)) + std::exp(At(weak, 1, 1)), 1, 1e-12);
-  // Answers that contradict the training examples ask for the strongest penalty.
-  const FittedMethod strong = FitLogistic(training, Classes({1, -1}, {0, 1}), 2);
-  EXPECT_EQ(strong.setting, "strength 1");
-  EXPECT_NEAR(gradient(strong, 1), 0, 2e-5);
-}
-
-TEST(NeighboursTest, AnswerWithTheirMean) {
-  const Examples training = Values({0, 1, 2, 3}, {0, 10, 20, 30});
-  const FittedMethod fitted = FitNeighbours(training, Values({0.5, 1.5}, {5, 15}), 0);
-  EXPECT_EQ(fitted.setting, "2 neighbours");
-  EXPECT_DOUBLE_EQ(At(fitted, 2.4), 25);
-  EXPECT_DOUBLE_EQ(At(fitted, -100), 5);
-  EXPECT_EQ(FitNeighbours(training, training, 0).setting, "1 neighbour");
-}
-
-// A share of 1/2 each is one more neighbour: one of one gives 3/4, two of two 5/6, two of four 1/2.
-TEST(NeighboursTest, AnswerWithTheSharesOfClasses) {
-  const FittedMethod fitted = FitNeighbours(Classes({0, 1, 5, 6}, {0, 0, 1, 1}), Classes({0.4, 5.4}, {0, 1}), 2);
-  EXPECT_EQ(fitted.setting, "2 neighbours");
-  EXPECT_NEAR(At(fitted, 0.6, 0), std::log(5.0 / 6), 1e-12);
-  EXPECT_NEAR(At(fitted, 0.6, 1), std::log(1.0 / 6), 1e-12);
-}
 
 SeriesData Forecast(const std::vector<double>& values) {
   SeriesData data;
@@ -436,6 +368,26 @@ TEST(SeriesBaselinesTest, EveryGoalHasItsOwn) {
   const std::vector<Baseline> two = SeriesBaselines(SeriesBatches(line, Windows(8, 2)), 2);
   EXPECT_EQ(NamesOf(one), (Names{"last value", "last season", "Holt-Winters", "ridge regression", "nearest neighbours"}));
   for (std::size_t i = 0; i < one.size(); ++i) EXPECT_EQ(one[i].loss, two[i].loss) << "whatever the threads";
+}
+
+// A single recording is cut in time: of its first 60 steps every fifth is b, of the last 40, all of the test part, every one.
+TEST(SeriesBaselinesTest, TheCommonestClassIsThatOfTheTrainingPart) {
+  const auto act = [](int64_t step) { return step >= 60 || step % 5 == 0 ? 1.0 : 0.0; };
+  SeriesData data;
+  data.name = "recording", data.goal = SeriesGoal::kClassification, data.features = {"x"}, data.target = "act";
+  data.classes = {"a", "b"}, data.each_step = true;
+  data.sequences.push_back({"all", 100, std::vector<double>(100), {}, {}});
+  for (int64_t step = 0; step < 100; ++step) data.sequences[0].targets.push_back(act(step));
+  const SeriesBatches batches(data, {});
+  double a = 1, b = 1;
+  for (const SeriesWindow& part : batches.training_steps()) {
+    for (int64_t step = part.first; step < part.first + part.steps; ++step) (act(step) == 0 ? a : b) += 1;
+  }
+  ASSERT_LT(b, a) << "a part of the steps is left for the tests";
+  const Baseline commonest = SeriesBaselines(batches, 1).front();
+  EXPECT_EQ(commonest.name, "commonest class");
+  EXPECT_NEAR(commonest.loss, -std::log(b / (a + b)), 1e-9);
+  EXPECT_EQ(commonest.accuracy, 0);
 }
 
 // y = 3 x_0 - x_1 + 100, in its own units; noise of deviation 1/2 is what a regression cannot foretell.

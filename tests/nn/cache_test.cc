@@ -190,6 +190,25 @@ TEST(CachedAttentionTest, StepsStandWhereTheCallerSays) {
   EXPECT_TRUE(at::allclose(cache.key_positions(), places.keys, 0, 0));
 }
 
+// Step by step with the positions of all tokens so far, whether the scheme turns keys or not.
+TEST(CachedAttentionTest, TheLastOfListedPositionsAreTheQueries) {
+  const at::NoGradGuard no_grad;
+  Rotary rotary(4);
+  Alibi alibi(2);
+  const at::Tensor X = at::randn({2, 5, 8}), places = at::tensor(std::vector<int64_t>{0, 2, 5, 9, 10});
+  for (const auto& options : {MultiHeadAttentionOptions(8, 2), MultiHeadAttentionOptions(8, 2).position(rotary),
+                              MultiHeadAttentionOptions(8, 2).position(alibi)}) {
+    MultiHeadAttention attention(MultiHeadAttentionOptions(options).causal(Causal::kBottomRight));
+    const at::Tensor whole = attention->forward(X, X, X, {}, nullptr, {places, places});
+    KeyValueCache cache;
+    for (int64_t n = 1; n <= 5; ++n) {
+      const at::Tensor x = X.narrow(1, n - 1, 1);
+      const at::Tensor step = attention->forward(x, x, x, {}, &cache, {{}, places.narrow(0, 0, n)});
+      EXPECT_TRUE(at::allclose(step, whole.narrow(1, n - 1, 1), 1e-4, 1e-5)) << n;
+    }
+  }
+}
+
 TEST(CachedAttentionTest, KeysTurnOnceAndAreKeptTurned) {
   const at::NoGradGuard no_grad;
   Rotary rotary(4);
@@ -358,6 +377,20 @@ TEST(CachedAttentionTest, ARefusedCallLeavesTheCacheAsItWas) {
   ExpectRefused([&] { attention->forward(X, at::randn({1, 3, 8}), at::randn({1, 3, 8}), {}, &cache); }, "a batch of 2");
   ExpectRefused([&] { attention->forward(X, X, X, {}, &cache, {{}, at::arange(3)}); }, "key_positions");
   EXPECT_EQ(cache.length(), 3);
+}
+
+// A call that gives positions and is refused does not ask for them in later ones.
+TEST(CachedAttentionTest, ARefusedCallLeavesThePositionsAsTheyWere) {
+  const at::NoGradGuard no_grad;
+  Rotary rotary(4);
+  MultiHeadAttention attention(MultiHeadAttentionOptions(8, 2).position(rotary).causal(Causal::kBottomRight));
+  KeyValueCache cache, fresh;
+  const at::Tensor X = at::randn({2, 3, 8});
+  for (KeyValueCache* one : {&cache, &fresh}) attention->forward(X, X, X, {}, one);
+  AttentionMasks wrong;
+  wrong.mask = at::ones({5, 5}, at::kBool);
+  ExpectRefused([&] { attention->forward(X, X, X, {}, &cache, {{}, at::arange(6)}, wrong); }, "mask");
+  EXPECT_TRUE(at::equal(attention->forward(X, X, X, {}, &cache), attention->forward(X, X, X, {}, &fresh)));
 }
 
 TEST(EncoderStepTest, EqualsTheWholePass) {

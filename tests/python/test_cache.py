@@ -413,3 +413,65 @@ def test_no_row_at_all(rows):
     cache.append(torch.ones(2, 1, 3, 4), torch.ones(2, 1, 3, 4))
     cache.reorder(rows)
     assert cache.batch == 0 and cache.keys.shape == (0, 1, 3, 4)
+
+
+TIMES = [0, 2, 5, 9, 10]
+
+
+@pytest.mark.parametrize("name", ["none", "Rotary", "Alibi", "RelativeBias", "Shaw"])
+@pytest.mark.parametrize("times", [torch.tensor(TIMES), torch.tensor([TIMES, TIMES]).double() - 3])
+def test_listed_positions_of_all_keys_place_the_queries(name, times):
+    """A layer is told where all tokens stand, step by step; the queries are the last of them."""
+    scheme = {"none": lambda: None, "Rotary": lambda: positions.Rotary(4), "Alibi": lambda: positions.Alibi(2),
+              "RelativeBias": lambda: positions.RelativeBias(2, 8), "Shaw": lambda: positions.Shaw(4, 8)}[name]()  # fmt: skip
+    layer = heed.nn.MultiHeadAttention(8, 2, 0.0, causal=True, position=scheme).eval()
+    times = times.long() if name in ("RelativeBias", "Shaw") else times  # tables have a row for each whole distance
+    X = torch.randn(2, 5, 8)
+    with torch.no_grad():
+        whole = layer(X, X, X, query_positions=times, key_positions=times)
+        cache, steps = layer.new_cache(2), []
+        for n in range(1, 6):
+            x = X[:, n - 1 : n]
+            steps.append(layer(x, x, x, cache=cache, key_positions=times[..., :n]))
+    torch.testing.assert_close(torch.cat(steps, 1), whole)
+
+
+def test_a_layer_decodes_rows_of_different_lengths():
+    layer = heed.nn.MultiHeadAttention(8, 2, 0.0, causal=True, position=positions.Alibi(2)).eval()
+    X, x = torch.randn(2, 5, 8), torch.randn(2, 1, 8)
+    with torch.no_grad():
+        cache = layer.new_cache(2)
+        layer(X, X, X, cache=cache)
+        cache.truncate([5, 2])
+        step = layer(x, x, x, cache=cache)
+        assert cache.lengths.tolist() == [6, 3]
+        torch.testing.assert_close(layer.attend(x, cache), step)
+        for row, length in enumerate((5, 2)):
+            Y = torch.cat([X[row : row + 1, :length], x[row : row + 1]], 1)
+            torch.testing.assert_close(step[row : row + 1], layer(Y, Y, Y)[:, -1:])
+    encoder = heed.nn.AttentionEncoder(8, causal=True, heads=2, position="learned").eval()
+    with torch.no_grad():
+        caches = encoder.new_caches(2)
+        encoder.step(X, caches)
+    with pytest.raises(TypeError):
+        caches.truncate([5, 2])
+    assert caches.length == 5
+
+
+def test_a_refused_call_leaves_lengths_and_positions_as_they_were():
+    X, x, wrong = torch.randn(2, 5, 8), torch.randn(2, 3, 8), torch.ones(3, 3, dtype=torch.bool)
+    with torch.no_grad():
+        layer = heed.nn.MultiHeadAttention(8, 2, 0.0, causal=True, position=positions.Rotary(4)).eval()
+        cache, fresh = layer.new_cache(2), layer.new_cache(2)
+        for one in (cache, fresh):
+            layer(X, X, X, cache=one)
+        with pytest.raises(ValueError, match="mask"):
+            layer(x, x, x, cache=cache, key_positions=torch.arange(8), mask=wrong)
+        assert torch.equal(layer(x, x, x, cache=cache), layer(x, x, x, cache=fresh))
+        layer = heed.nn.MultiHeadAttention(8, 2, 0.0, causal=True).eval()
+        cache = layer.new_cache(2)
+        layer(X, X, X, cache=cache)
+        cache.truncate([5, 2])
+        with pytest.raises(ValueError):
+            layer(x, x, x, cache=cache, mask=wrong)
+        assert cache.lengths.tolist() == [5, 2]

@@ -214,6 +214,10 @@ def test_dates_in_every_form(tmp_path, walks):
         [date.replace(tzinfo=utc).astimezone(east) if row % 2 else date for row, date in enumerate(naive)],
     ):
         numpy.testing.assert_array_equal(model.predict(walks | {"time": dates}).probabilities, expected)
+    pandas = pytest.importorskip("pandas")
+    months = pandas.period_range("2000-01", periods=len(naive), freq="M")
+    expected = model.predict(walks | {"time": [str(month) for month in months]}).probabilities
+    numpy.testing.assert_array_equal(model.predict(walks | {"time": months}).probabilities, expected)
     refused(model, walks | {"time": ["yesterday", *naive[1:]]}, "column 'time', row 0: 'yesterday' is no time")
     refused(model, walks | {"time": seconds}, "is no time; expected dates as 2024-03-01T12:30:05Z")
 

@@ -90,6 +90,9 @@ class LinearMethod final : public RowMethod {
 };
 
 // The mean of the nearest rows of X [examples, cells]; of classes their counts and, as one more, the shares of all.
+// Distances that differ by less, as a share of the squares that they are made of, are equal: they were rounded in some order.
+constexpr double kRounding = 1e-12;
+
 class NeighbourMethod final : public RowMethod {
  public:
   NeighbourMethod(const ConfigReader& config, const ConfigReader::Json& settings, const KeptArrays& arrays,
@@ -116,22 +119,29 @@ class NeighbourMethod final : public RowMethod {
   void AnswerRow(const double* row, double* answer, ModelWorkspace& workspace) const override {
     const ModelWorkspace::Frame frame(workspace);
     auto* const distance = workspace.Take<double>(examples_);
-    auto* const nearest = workspace.Take<int64_t>(examples_);
+    auto* const rounding = workspace.Take<double>(examples_);
+    auto* const sorted = workspace.Take<double>(examples_);
+    double own = 0;
+    for (int64_t c = 0; c < cells(); ++c) own += row[c] * row[c];
     for (int64_t e = 0; e < examples_; ++e) {
-      distance[e] = 0, nearest[e] = e;
+      const double* const example = X_.data() + e * cells();
+      double square = 0, product = 0;
+      for (int64_t c = 0; c < cells(); ++c) square += example[c] * example[c], product += example[c] * row[c];
       // The square of the row itself moves no distance past another.
-      for (int64_t c = 0; c < cells(); ++c) distance[e] += X_[e * cells() + c] * (X_[e * cells() + c] - 2 * row[c]);
+      distance[e] = sorted[e] = square - 2 * product;
+      rounding[e] = kRounding * (square + own);
     }
-    std::nth_element(nearest, nearest + kept_ - 1, nearest + examples_,
-                     [&](int64_t a, int64_t b) { return distance[a] < distance[b]; });
+    std::nth_element(sorted, sorted + kept_ - 1, sorted + examples_);
     for (int64_t o = 0; o < outputs_; ++o) answer[o] = shares_.empty() ? 0 : shares_[o];
-    for (int64_t i = 0; i < kept_; ++i) {
-      if (!classes_.empty()) answer[classes_[nearest[i]]] += 1;
-      for (int64_t o = 0; classes_.empty() && o < outputs_; ++o) answer[o] += y_[nearest[i] * outputs_ + o];
+    double count = 0;
+    for (int64_t e = 0; e < examples_; ++e) {
+      if (!(distance[e] - rounding[e] <= sorted[kept_ - 1])) continue;
+      count += 1;
+      if (!classes_.empty()) answer[classes_[e]] += 1;
+      for (int64_t o = 0; classes_.empty() && o < outputs_; ++o) answer[o] += y_[e * outputs_ + o];
     }
-    const auto kept = static_cast<double>(kept_);
     for (int64_t o = 0; o < outputs_; ++o)
-      answer[o] = classes_.empty() ? answer[o] / kept : portable::Log(answer[o] / (kept + 1));
+      answer[o] = classes_.empty() ? answer[o] / count : portable::Log(answer[o] / (count + 1));
   }
 
   int64_t outputs_, examples_;

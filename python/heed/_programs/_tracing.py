@@ -111,8 +111,9 @@ def _graph(name: str, function: Callable[..., Any], leaves: Sequence[str], calls
             raise ValueError(f"{name}: expected a function that returns one number, got {type(result).__name__}")
         return result if isinstance(result, torch.Tensor) else torch.tensor(result)
 
-    # With gradients, what autograd saves would be in the graph too.
-    with torch.no_grad(), temporarily_clear_interpreter_stack():
+    # With gradients, what autograd saves would be in the graph too, and with autocast its casts. Inference mode has no tensors whose
+    # versions a trace could follow.
+    with torch.inference_mode(False), torch.no_grad(), torch.autocast("cpu", enabled=False), temporarily_clear_interpreter_stack():
         return make_fx(one, tracing_mode="fake", _allow_non_fake_inputs=True)(*_inputs(leaves))
 
 

@@ -172,6 +172,8 @@ def _moment(value: Any, order: str) -> float:
     """Seconds since 1970 began in UTC, which is meant where a time says nothing else."""
     if isinstance(value, str):
         return seconds_of(value, order)
+    if hasattr(value, "strftime") and not isinstance(value, datetime.date):  # a period of pandas
+        return seconds_of(str(value), order)
     if isinstance(value, datetime.date) and not isinstance(value, datetime.datetime):
         value = datetime.datetime(value.year, value.month, value.day)
     if not isinstance(value, datetime.datetime):

@@ -149,7 +149,7 @@ def form_of(settings: Settings) -> Form:
         values = getattr(form, name)
         if len(values) != len(form.features):
             settings.refuse(f"'{name}': expected a number for each of {len(form.features)} features, got {len(values)}")
-        if name != "mean" and min(values) <= 0:
+        if name != "mean" and min(values, default=1.0) <= 0:
             settings.refuse(f"'{name}': {min(values)} is not a finite number above 0")
     for name in ("target_deviation", "target_scale", "typical_step"):
         if getattr(form, name) <= 0:

@@ -18,6 +18,8 @@ from ._windows import Window
 
 _WINDOWS_AT_ONCE = 256
 _QUERIES_AT_ONCE = 512  # which bounds the table of distances
+# Distances that differ by less, as a share of the squares that they are made of, are equal: they were rounded in some order.
+_ROUNDING = 1e-12
 
 
 class SimpleModel(MethodModel):
@@ -96,19 +98,25 @@ class NeighboursModel(_RowModel):
 
     def forward(self, X: torch.Tensor) -> torch.Tensor:
         """Cells float64 [rows, cells] -> [rows, outputs]: logarithms of probabilities, or as a network answers."""
-        examples, y, count = self.get_buffer("X"), self.get_buffer("y"), self._count
+        told = self.get_buffer("y")
+        if self.form.classifies:
+            told = torch.nn.functional.one_hot(told, self.form.outputs).double()
+        return torch.cat([self._of_nearest(some, told) for some in X.split(_QUERIES_AT_ONCE)])
+
+    def _of_nearest(self, X: torch.Tensor, told: torch.Tensor) -> torch.Tensor:
+        """What the nearest examples say, and all that are as far as the last of them."""
+        examples = self.get_buffer("X")
         squares = examples.square().sum(1)
-        nearest = torch.cat(
-            # The square of the rows themselves moves no distance past another.
-            [torch.addmm(squares, some, examples.t(), alpha=-2).topk(count, largest=False)[1] for some in X.split(_QUERIES_AT_ONCE)]
-        )
+        # The square of the rows themselves moves no distance past another.
+        distances = torch.addmm(squares, X, examples.t(), alpha=-2)
+        last = distances.topk(self._count, largest=False)[0][:, -1:]
+        near = (distances - _ROUNDING * (squares + X.square().sum(1, keepdim=True)) <= last).double()
+        count = near.sum(1, keepdim=True)
         if not self.form.classifies:
-            return y[nearest].mean(1)
+            return near @ told / count
         # One more than counted: a class that was never seen may come all the same.
-        shares = y.bincount(minlength=self.form.outputs).double() + 1
-        counts = torch.zeros(len(X), self.form.outputs, dtype=torch.float64)
-        counts.scatter_add_(1, y[nearest], torch.ones(nearest.shape, dtype=torch.float64))
-        return ((counts + shares / shares.sum()) / (count + 1)).log()
+        shares = told.sum(0) + 1
+        return ((near @ told + shares / shares.sum()) / (count + 1)).log()
 
 
 _KINDS: dict[str, Callable[..., MethodModel]] = {

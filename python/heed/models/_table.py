@@ -40,21 +40,25 @@ class Answers(NamedTuple):
 
     def columns(self) -> dict[str, Any]:
         """Columns by name as `heed predict` writes them, for a frame: pandas.DataFrame(answers.columns()). A forecast has a row
-        for each value."""
+        for each value. Where a column of the data is called `low`, `high`, `row` or `ahead`, the target's name precedes that of ours."""
         form, ahead = self.form, self.form.horizon
-        name = form.sequence or "sequence"
+
+        def added(name: str) -> str:
+            return f"{form.target} {name}" if name in (form.target, form.sequence, form.time) else name
+
+        name = form.sequence or added("sequence")
         if form.forecasts:
             table: dict[str, Any] = {name: [one for one in self.sequences for _ in range(ahead)]}
-            table["ahead"] = [step for _ in self.sequences for step in range(1, ahead + 1)]
+            table[added("ahead")] = [step for _ in self.sequences for step in range(1, ahead + 1)]
             if self.times is not None:
                 times = self.times.reshape(-1)
                 table[form.time] = [moment_of(time) for time in times] if form.has_dates else times
         else:
-            table = {name: self.sequences} | ({} if self.rows is None else {"row": self.rows})
+            table = {name: self.sequences} | ({} if self.rows is None else {added("row"): self.rows})
         if self.probabilities is not None:
             table[form.target] = self.classes
             return table | {f"p {one}": self.probabilities[:, index] for index, one in enumerate(form.classes)}
-        told = {form.target: self.values, "low": self.low, "high": self.high}
+        told = {form.target: self.values, added("low"): self.low, added("high"): self.high}
         return table | {column: values.reshape(-1) for column, values in told.items() if values is not None}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 
 import torch
@@ -22,6 +23,13 @@ class LinearState:
     def __init__(self) -> None:
         """A state before the first step."""
         self.length, self.state, self.inputs = 0, None, None
+
+    def _held(self) -> tuple[int, torch.Tensor | None, torch.Tensor | None]:
+        """As KeyValueCache._held: a step makes new tensors."""
+        return self.length, self.state, self.inputs
+
+    def _give_back(self, held: tuple[int, torch.Tensor | None, torch.Tensor | None]) -> None:
+        self.length, self.state, self.inputs = held
 
     def truncate(self, length: int) -> None:
         """Forgets the steps from `length` on. ValueError unless length is 0 or self.length, since earlier states are gone."""
@@ -60,9 +68,15 @@ class LayerCaches:
         """Tokens in every layer."""
         return self.layers[0].length if self.layers else 0
 
+    def _give_back(self, held: Sequence[tuple[int, torch.Tensor | None, torch.Tensor | None]]) -> None:
+        """What each layer's _held gave."""
+        for cache, one in zip(self.layers, held, strict=True):
+            cache._give_back(one)
+
     def truncate(self, length: int) -> None:
         """Forgets all tokens from `length` on, in every layer. ValueError unless 0 <= length <= self.length, and, where a layer
         has a LinearState, for lengths other than these two bounds."""
+        length = operator.index(length)  # rows have one length: a stack adds positions to its inputs
         for cache in self.layers:
             cache.truncate(length)
 
@@ -102,6 +116,7 @@ class DecoderCache:
 
     def truncate(self, length: int) -> None:
         """Forgets the target's steps from `length` on and keeps the encoder's. ValueError unless 0 <= length <= self.length."""
+        length = operator.index(length)
         for block in self.blocks:
             block.steps.truncate(length)
 

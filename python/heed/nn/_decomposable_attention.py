@@ -81,14 +81,14 @@ class DecomposableAttention(torch.nn.Module):
         query, value = (by_head(Y, self.heads) for Y in (self.attend(X), X))
         if cache is None:
             return self._compared(X, query, query, value, valid_lens)
-        before = cache.length
+        before = cache._held()
         # What autocast computes is narrower than what it does not touch; the cache has one type.
         cast = torch.is_autocast_enabled("cpu")
         cache.append(*((t.to(cache.dtype) for t in (query, value)) if cast else (query, value)))
         try:
             return self._compared(X, query, cache.keys, cache.values, valid_lens)
         except BaseException:
-            cache.truncate(before)
+            cache._give_back(before)
             raise
 
     if TYPE_CHECKING:

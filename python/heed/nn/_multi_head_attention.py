@@ -224,12 +224,12 @@ class MultiHeadAttention(KeepsWeights):
         if cache is None:
             attend = functools.partial(attention, key=key, value=value)
             return self._output(query, attend, key.shape[2], valid_lens, return_weights, options)
-        before = cache.length
-        self._append(key, value, cache, positions_behind(before, options.get("key_positions")))
+        before = cache._held()
+        self._append(key, value, cache, positions_behind(cache.length, options.get("key_positions")))
         try:
             return self._output(query, cache.attend, cache.length, valid_lens, return_weights, options)
         except BaseException:
-            cache.truncate(before)
+            cache._give_back(before)
             raise
 
     if TYPE_CHECKING:
@@ -239,7 +239,11 @@ class MultiHeadAttention(KeepsWeights):
         """An empty heed.KeyValueCache for this module's keys, values and scheme, of its projections' type (under torch.autocast
         that of matrix products), on their device."""
         weight = self.W_k.weight
-        dtype, device = autocast_type(weight.dtype), weight.device
+        if not isinstance(weight, torch.Tensor):  # a method of quantised layers, which answer float32
+            weight = weight()
+            dtype, device = torch.float32, weight.device
+        else:
+            dtype, device = autocast_type(weight.dtype), weight.device
         return KeyValueCache(
             batch, self.kv_heads, self.head_dim, capacity=capacity, dtype=dtype, position=self.position, device=device
         )
@@ -336,7 +340,8 @@ class MultiHeadAttention(KeepsWeights):
         """Queries, keys and values by head; self-attention makes them in one product where that is faster."""
         layers = self.W_q, self.W_k, self.W_v
         if queries is keys and keys is values and isinstance(queries, torch.Tensor) and queries.dim() == 3:
-            fits = queries.dtype == layers[0].weight.dtype and all(layer.in_features == queries.shape[2] for layer in layers)
+            weight = layers[0].weight
+            fits = isinstance(weight, torch.Tensor) and queries.dtype == weight.dtype and all(layer.in_features == queries.shape[2] for layer in layers)
             if fits and (parts := joint(layers, queries)) is not None:
                 return self._normed_query(parts[0]), self._normed_key(parts[1]), by_head(parts[2], self.kv_heads)
         return (self._normed_query(projected("queries", queries, self.W_q)), *self._projected(keys, values))

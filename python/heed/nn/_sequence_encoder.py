@@ -131,11 +131,11 @@ class SequenceEncoder(torch.nn.Module):
             )
         if any(isinstance(cache, LinearState) is not self._keeps_states for cache in caches.layers):
             raise ValueError(f"{type(self).__name__}: caches: expected those that its new_caches makes")
-        before = caches.length
+        before = [cache._held() for cache in caches.layers]
         try:
             return self._step(X, caches)
         except BaseException:
-            caches.truncate(before)
+            caches._give_back(before)
             raise
 
     def new_caches(self, batch: int, capacity: int | None = None) -> LayerCaches:

@@ -126,7 +126,7 @@ class TransformerDecoderBlock(Block):
             return taken(self.attention2(Y, keys, keys, encoder_valid_lens, return_weights=return_weights))
 
         first = cache is not None and cache.cross.length == 0
-        before = 0 if cache is None else cache.steps.length
+        before = None if cache is None else (cache.steps._held(), cache.cross._held())
         try:
             if cache is not None and first:
                 keys = _needed(encoder_outputs)
@@ -136,9 +136,9 @@ class TransformerDecoderBlock(Block):
             if self.ffn is not None and self.addnorm3 is not None:
                 output = self.addnorm3.residual(self.norm, output, self.ffn)
         except BaseException:
-            if cache is not None:
-                cache.steps.truncate(before)
-                cache.cross.truncate(0 if first else cache.cross.length)
+            if cache is not None and before is not None:
+                cache.steps._give_back(before[0])
+                cache.cross._give_back(before[1])
             raise
         return (output, weights[0], weights[1]) if return_weights else output
 
@@ -237,13 +237,13 @@ class TransformerDecoder(Stack):
             raise ValueError(
                 f"TransformerDecoder: cache: expected one for {len(self.blks)} blocks, got {len(cache.blocks)}"
             )
-        lengths = [(block.steps.length, block.cross.length) for block in cache.blocks]
+        held = [(block.steps._held(), block.cross._held()) for block in cache.blocks]
         try:
             return self._logits(tokens, encoder_outputs, encoder_valid_lens, valid_lens, cache, return_weights)
         except BaseException:
-            for block, (steps, cross) in zip(cache.blocks, lengths):
-                block.steps.truncate(steps)
-                block.cross.truncate(cross)
+            for block, (steps, cross) in zip(cache.blocks, held):
+                block.steps._give_back(steps)
+                block.cross._give_back(cross)
             raise
 
     if TYPE_CHECKING:

@@ -1,0 +1,91 @@
+"""Where two ways of PyTorch meet in one call of heed: strides and oneDNN, inference mode and programs, autocast and kept programs,
+quantised layers, copies of what heed.enable() replaced."""
+
+import copy
+import pickle
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+import heed
+
+
+@pytest.mark.parametrize("bias", ["a column", "one number for all"])
+def test_a_large_layer_reads_its_bias_by_its_strides(bias):
+    """From 12 million multiply-adds on oneDNN computes the product."""
+    X, weight = torch.randn(4096, 64), torch.randn(128, 64)
+    strided = torch.randn(128, 2)[:, 0] if bias == "a column" else torch.ones(1).expand(128)
+    torch.testing.assert_close(torch.ops.heed.linear(X, weight, strided), F.linear(X, weight, strided.contiguous()))
+
+
+@pytest.mark.parametrize("scheme", [heed.positions.Fire, heed.positions.SinusoidalBias])
+def test_a_scheme_begins_under_inference_mode(scheme):
+    torch.manual_seed(0)
+    layer, X = heed.nn.MultiHeadAttention(8, 2, 0.0, causal=True, position=scheme(2)).eval(), torch.randn(1, 4, 8)
+    with torch.inference_mode():
+        first = layer(X, X, X)
+    with torch.no_grad():
+        torch.testing.assert_close(first, layer(X, X, X), rtol=0, atol=0)
+
+
+def test_a_function_with_a_tensor_of_its_own_is_traced_under_inference_mode():
+    q = torch.randn(1, 2, 4, 4)
+    with torch.inference_mode():
+        halved = heed.flex_attention(q, q, q, lambda score, b, h, i, j: score * torch.tensor(0.5))
+    torch.testing.assert_close(halved, heed.attention(q, q, q, scale=0.25))
+
+
+def test_a_program_that_is_first_met_under_autocast_keeps_its_types():
+    q, k, v = (torch.randn(1, 2, 6, 4) for _ in range(3))
+    a, b = torch.randn(6, 16), torch.randn(16, 6)
+
+    def bias(score, batch, head, i, j):
+        return score + (a @ b)[i, j]
+
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        heed.flex_attention(q, k, v, bias)
+        kept = heed.score(bias)
+    wanted = heed.attention(q, k, v, bias=a @ b)
+    torch.testing.assert_close(heed.flex_attention(q, k, v, bias), wanted)
+    torch.testing.assert_close(heed.attention(q, k, v, score=kept), wanted)
+
+
+def test_layers_that_were_quantised():
+    layer = heed.nn.MultiHeadAttention(8, 2, 0.0).eval()
+    quantised, X = torch.ao.quantization.quantize_dynamic(layer, {torch.nn.Linear}), torch.randn(1, 4, 8)
+    torch.testing.assert_close(quantised(X, X, X), layer(X, X, X), rtol=0, atol=0.1)
+    with torch.no_grad():
+        cache = quantised.new_cache(1)
+        assert cache.dtype == torch.float32
+        assert quantised(X, X, X, cache=cache).shape == X.shape
+
+
+class KeepsTheFunction(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.function = F.scaled_dot_product_attention
+
+    def forward(self, X):
+        return self.function(X, X, X)
+
+
+def test_copies_of_what_was_replaced_end_with_it():
+    heed.enable()
+    try:
+        model = KeepsTheFunction()
+        copied, written = copy.deepcopy(model), pickle.dumps(model)
+    finally:
+        heed.disable()
+    for one in (model, copied, pickle.loads(written)):
+        with heed.calls() as seen:
+            one(torch.randn(1, 1, 3, 4))
+        assert [row.by_heed for row in seen.rows] == [0]
+
+
+@pytest.mark.parametrize("width, turned", [(88, 60), (104, 30), (176, 60)])
+def test_a_rotation_of_some_columns_with_a_scaling(width, turned):
+    rotary = heed.positions.Rotary(width, rotary_dim=turned, scaling={"rope_type": "linear", "factor": 2.0})
+    assert rotary.rotary_dim == turned
+    with pytest.raises(ValueError, match="partial_rotary_factor is 0.5, but rotary_dim is"):
+        heed.positions.Rotary(width, rotary_dim=turned, scaling={"rope_type": "linear", "factor": 2.0, "partial_rotary_factor": 0.5})
