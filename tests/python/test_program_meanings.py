@@ -95,7 +95,7 @@ CASES = {
     + cases(torch.clamp, (REALS, BOUNDS, (0.5,)), (REALS, (0.5,), BOUNDS)),
     "clamp_min": cases(torch.clamp_min, *NUMBERS) + cases(lambda a: torch.clamp_min(a, 1), REALS),
     "clamp_max": cases(torch.clamp_max, *NUMBERS) + cases(lambda a: torch.clamp_max(a, 1), REALS),
-    "detach": cases(torch.detach, WHOLES),
+    "detach_copy": cases(torch.detach, WHOLES),
     "relu": cases(torch.relu, REALS, WHOLES),
     "silu": cases(functional.silu, REALS),
     # Of infinity PyTorch's vectors of 64 bytes make NaN, its single numbers infinity.

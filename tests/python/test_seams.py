@@ -61,6 +61,24 @@ def test_layers_that_were_quantised():
         assert quantised(X, X, X, cache=cache).shape == X.shape
 
 
+@pytest.mark.parametrize("detached", [torch.detach, lambda t: t.detach(), lambda t: t.data])
+def test_what_a_function_detaches_has_no_gradient(detached):
+    """Graphs of torch 2.15 show an alias there, of others a detach."""
+    q, slopes = torch.randn(1, 2, 4, 4), torch.ones(2, requires_grad=True)
+
+    def score(s, b, h, i, j):
+        return s + detached(slopes)[h] * j + slopes[h] * i * j
+
+    heed.attention(q, q, q, score=heed.score(score)).square().sum().backward()
+    mine, slopes.grad = slopes.grad, None
+    steps = torch.arange(4)
+    bias = slopes.detach()[:, None, None] * steps + slopes[:, None, None] * steps[:, None] * steps
+    heed.attention(q, q, q, bias=bias).square().sum().backward()
+    torch.testing.assert_close(mine, slopes.grad, rtol=1e-4, atol=1e-4)
+    with pytest.raises(NotImplementedError, match="score: detach of what it computes"):
+        heed.score(lambda s, b, h, i, j: detached(s))
+
+
 class KeepsTheFunction(torch.nn.Module):
     def __init__(self):
         super().__init__()

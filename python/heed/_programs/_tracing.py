@@ -17,6 +17,7 @@ from ._translation import Captured, Refusal, Translation
 
 _aten = torch.ops.aten
 _FILLED = (_aten.scalar_tensor.default, _aten.full.default, _aten.zeros.default, _aten.ones.default)
+_DETACHES = (torch.detach, torch.Tensor.detach, torch.Tensor.data.__get__)  # type: ignore[attr-defined]
 _OUT_OF_TORCH = (torch.Tensor.tolist, torch.Tensor.numpy, torch.Tensor.__array__, torch.Tensor.__dlpack__)
 
 
@@ -70,6 +71,8 @@ class _Calls(TorchFunctionMode):
                 return _aten.index(tensor, [i if isinstance(i, torch.Tensor) else torch.tensor(i) for i in indices])
         if func in _OUT_OF_TORCH:
             raise _Unknown
+        if func in _DETACHES:  # of which graphs of torch 2.15 show an alias
+            return _aten.detach_copy(args[0])
         if func is torch._C._set_grad_enabled:
             # The graph would not show it.
             raise Refusal("torch.no_grad and torch.enable_grad have no counterpart inside of the kernel; detach what it captures")
@@ -239,7 +242,10 @@ def _pruned(module: GraphModule, wanted: Sequence[Node]) -> tuple[tuple[torch.Te
         copies[node] = captured[id(tensor)][1]
     for node in module.graph.nodes:
         if node in needed and node not in copies:
-            copies[node] = graph.node_copy(node, copies.__getitem__)
+            if node.target is _aten.detach_copy.default:  # which has no derivative, where detach has one of 0
+                copies[node] = graph.call_method("detach", (copies[node.all_input_nodes[0]],))
+            else:
+                copies[node] = graph.node_copy(node, copies.__getitem__)
             copies[node].meta = {}
     graph.output(tuple(copies[node] for node in wanted))
     return tuple(tensor for tensor, _ in captured.values()), GraphModule({}, graph)

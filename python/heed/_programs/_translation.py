@@ -317,7 +317,7 @@ _OPERATIONS: dict[str, Operation] = {
     "abs": _plain("absolute"),
     "ceil": lambda self, a: self.apply("negate", self.apply("floor", self.apply("negate", a))),
     "trunc": _plain("truncate"),
-    "detach": Translation.detach,
+    "detach_copy": Translation.detach,
     "sign": Translation.sign,
     "sgn": Translation.sign,
     "rsqrt": lambda self, a: self.apply("reciprocal", self.apply("sqrt", a)),
