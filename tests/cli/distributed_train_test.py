@@ -7,7 +7,7 @@ import signal
 import time
 
 import pytest
-from heed_program import SMALL, run
+from heed_program import SMALL, handles_interrupts, run
 from rank_processes import PATIENCE, RankProcesses, interrupted, metrics, reported, torchrun, train
 from rank_runs import MODEL, assert_all, assert_same_curve, exact, losses, settings, tensors_in
 
@@ -115,7 +115,7 @@ def test_new_rates_of_a_resumed_run_are_every_ranks(text, tmp_path):
     folder = tmp_path / "run"
     assert_all(interrupted(2, [text, "--out", folder, *SMALL, "--steps", 4000, "--eval-every", 10], folder, 0), 130, "resume")
     with RankProcesses(2, ["train", text, "--out", folder, "--resume", "--lr", "2e-3"]) as ranks:
-        time.sleep(2)
+        ranks.wait_until(lambda: all(map(handles_interrupts, ranks.processes)))
         ranks.send(1, signal.SIGINT)
         ends = ranks.ends()
     assert_all(ends, 130, "resume")
