@@ -186,7 +186,7 @@ void MultiHeadAttentionImpl::reset() {
 
 // What a projection gives, [batch, steps, heads * head_dim], by head and with its norm.
 torch::Tensor MultiHeadAttentionImpl::Normed(const torch::Tensor& projected, bool queries) {
-  const at::Tensor X = SplitHeads(projected, queries ? options.num_heads() : options.kv_heads());
+  at::Tensor X = SplitHeads(projected, queries ? options.num_heads() : options.kv_heads());
   if (!query_key_norm) return X;
   return queries ? query_key_norm->norm_query(X) : query_key_norm->norm_key(X);
 }
@@ -235,8 +235,7 @@ torch::Tensor MultiHeadAttentionImpl::Output(const torch::Tensor& query, const t
   call.position(scheme).window(options.window().left, options.window().right);
   std::optional<double> scale = options.scale();
   if (!scale && query_key_norm) scale = query_key_norm->default_scale();
-  if (scale) call.scale(*scale);
-  if (options.softcap()) call.softcap(*options.softcap());
+  call.scale(scale).softcap(options.softcap());
   if (is_training()) call.dropout(options.dropout());
   if (observer) observer(query, key, value, call);
   const AttentionOutput result = AttentionOverSequence(query, key, value, call);

@@ -71,7 +71,7 @@ def test_arrays_that_are_numbers_stay_arrays(tmp_path):
         path, written = _data_files.files_of(given, target, options, tmp_path / name)
         assert [file.name for file in written] == files and path == str(written[0])
         if files == ["data.csv"]:
-            assert options == {"sequence": "row", "target": "label"}
+            assert options == {"sequence": "sequence", "target": "label"}
             continue
         numpy.testing.assert_array_equal(numpy.load(written[0]), given)
         numpy.testing.assert_array_equal(numpy.load(options["target"]), target)
