@@ -144,21 +144,21 @@ void AddCheck(CLI::App& app, Run& run) {
       app.add_subcommand("check", "Compare the kernels with the double-precision reference, on every SIMD target of this CPU");
   auto random_cases = std::make_shared<int64_t>(100);
   auto name = std::make_shared<std::string>();
-  command->add_option("--cases", *random_cases, "Random cases beside the fixed table")
-      ->check(CLI::Range(0, 1000000))
-      ->capture_default_str();
+  CLI::Option* const cases = command->add_option("--cases", *random_cases, "Random cases beside the fixed table")
+                                 ->check(CLI::Range(0, 1000000))
+                                 ->capture_default_str();
   const auto known = [](const std::string& text) {
     if (reference::NamedCase(text)) return std::string();
     return "no case is called \"" + text + "\"; expected a row of the table, \"random N\" or \"pair OPTION + OPTION N\"";
   };
-  command->add_option("--case", *name, "Run one case, by the name in a failure")->check(known);
+  CLI::Option* const one = command->add_option("--case", *name, "Run one case, by the name in a failure")->check(known);
   auto hash = std::make_shared<bool>(false);
   command
       ->add_flag("--hash", *hash,
                  "Print a hash of the results of 584 calls; machines with the same version of heed and fused "
                  "multiply-adds print the same")
-      ->excludes("--cases")
-      ->excludes("--case");
+      ->excludes(cases)
+      ->excludes(one);
   command->footer("Example:\n  heed check --cases 500\n  heed check --case \"pair window + dropout 3\" --seed 3");
   command->callback([&run, random_cases, name, hash] {
     run = [random_cases, name, hash](const Context& context) {
