@@ -89,10 +89,11 @@ class LinearMethod final : public RowMethod {
   std::vector<double> mean_, factor_, W_, b_;
 };
 
-// The mean of the nearest rows of X [examples, cells]; of classes their counts and, as one more, the shares of all.
 // Distances that differ by less, as a share of the squares that they are made of, are equal: they were rounded in some order.
 constexpr double kRounding = 1e-12;
 
+// The mean of the nearest rows of X [examples, cells] and of all that are as far as the last of them; of classes their counts
+// and, as one more, the shares of all.
 class NeighbourMethod final : public RowMethod {
  public:
   NeighbourMethod(const ConfigReader& config, const ConfigReader::Json& settings, const KeptArrays& arrays,

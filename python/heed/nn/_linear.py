@@ -40,9 +40,8 @@ def _eager(X: torch.Tensor) -> bool:
 
 
 def check_type(name: str, X: torch.Tensor, layer: torch.nn.Module, parameter: str = "weight") -> None:
-    """ValueError where a layer of torch.nn would refuse X's type, unless autocast, a hook or a class may change the type first. Layers of
-    torch.ao.quantization have a method `weight`."""
-    weight = getattr(layer, parameter, None)
+    """ValueError where a layer of torch.nn would refuse X's type, unless autocast, a hook or a class may change the type first."""
+    weight = getattr(layer, parameter, None)  # a method of layers of torch.ao.quantization
     if not isinstance(weight, torch.Tensor) or X.dtype == weight.dtype or torch.is_autocast_enabled(X.device.type):
         return
     norm = type(layer) is torch.nn.LayerNorm
