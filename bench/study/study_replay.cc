@@ -20,14 +20,6 @@ struct Tally {
   double regret = 0, worst = 0;      // shares of the best loss
 };
 
-// Whether the model is worth it: 1, -1, or 0 where that is open.
-int Worth(const lab::ContestResult& result, std::size_t taken, const std::vector<double>& baseline) {
-  const std::vector<lab::Judged> judged =
-      lab::Judge({{result.at_time.BlockLosses(result.entries[taken].model)}, {{baseline}, /*fixed=*/true}}, result.weights);
-  if (judged.back().standing != lab::Standing::kBehind) return 0;
-  return judged.front().contender == 0 ? 1 : -1;
-}
-
 void HoldOne(const Record& record, double share, uint64_t seed, const std::vector<double>& truth, double tolerance,
              Tally& tally) {
   const RecordedContest contest(record, seed);
@@ -41,8 +33,8 @@ void HoldOne(const Record& record, double share, uint64_t seed, const std::vecto
   ++tally.studies, tally.decided += taken.decided, tally.held += lost <= taken.may_lose + 1e-9, tally.best += lost <= 0;
   tally.regret += lost / std::abs(least), tally.worst = std::max(tally.worst, lost / std::abs(least));
   const auto baseline = std::ranges::min_element(record.baselines, {}, &lab::Baseline::validation);
-  const int worth = Worth(result, taken.contender, contest.Drawn(baseline->blocks));
-  tally.worth += worth > 0, tally.not_worth += worth < 0;
+  const lab::Compared worth = lab::CompareWithMethod(result, contest.Drawn(baseline->blocks));
+  tally.worth += worth.apart() && worth.ahead, tally.not_worth += worth.apart() && !worth.ahead;
 }
 
 void Replay(const Record& record, int64_t studies, const std::vector<double>& shares, double tolerance) {

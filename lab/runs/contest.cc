@@ -93,6 +93,15 @@ Recommendation Recommend(const ContestResult& result) {
   return recommendation;
 }
 
+Compared CompareWithMethod(const ContestResult& result, const std::vector<double>& blocks) {
+  std::vector<Score> scores;
+  scores.reserve(result.entries.size() + 1);
+  for (const Entry& entry : result.entries)
+    scores.push_back({entry.stopped ? std::vector<std::vector<double>>() : result.at_time.BlockLosses(entry.model)});
+  scores.push_back({{blocks}, /*fixed=*/true});
+  return CompareWith(result.entries.size(), Recommend(result).contender, scores, result.weights);
+}
+
 std::vector<Judged> JudgeSome(const ContestResult& result,
                               const std::function<std::vector<std::vector<double>>(const Entry& entry)>& losses) {
   std::vector<Score> scores;

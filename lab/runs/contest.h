@@ -142,6 +142,10 @@ struct Recommendation {
 };
 Recommendation Recommend(const ContestResult& result);
 
+// The recommended model beside a method without training that has these losses on the blocks: the best of all models that were
+// trained, see CompareWith.
+Compared CompareWithMethod(const ContestResult& result, const std::vector<double>& blocks);
+
 // 1. A pilot trains each model alone, twice for a second or so, and turns time into steps by the shorter of the two median
 //    times of a step. From there on only steps count, so all numbers are the same whenever and wherever the rest is
 //    computed.

@@ -4,7 +4,9 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <optional>
 
+#include <boost/math/distributions/normal.hpp>
 #include <boost/math/distributions/students_t.hpp>
 #include <boost/math/special_functions/digamma.hpp>
 #include <boost/math/special_functions/polygamma.hpp>
@@ -43,9 +45,13 @@ struct LossTable {
   std::vector<Row> by_seed, by_block;  // of each contender: [seeds], [blocks]
   std::vector<bool> fixed;
   Row weights;  // of the blocks
+  // The one whom all others are compared with; none where each is compared with each.
+  std::optional<std::size_t> yardstick = {};
 
   std::size_t size() const { return contenders.size(); }
   double others() const { return static_cast<double>(size()) - 1; }
+  double pairs() const { return yardstick ? others() : others() * static_cast<double>(size()) / 2; }
+  bool Compares(std::size_t a, std::size_t b) const { return !yardstick || *yardstick == a || *yardstick == b; }
 };
 
 void RequireShape(const std::vector<Row>& losses, std::size_t blocks) {
@@ -56,7 +62,7 @@ void RequireShape(const std::vector<Row>& losses, std::size_t blocks) {
 }
 
 LossTable TableOf(const std::vector<Score>& scores, const Row& weights) {
-  LossTable table{{}, {}, {}, {}, weights};
+  LossTable table{{}, {}, {}, {}, weights, {}};
   for (std::size_t i = 0; i < scores.size(); ++i) {
     const std::vector<Row>& losses = scores[i].losses;
     if (losses.empty()) continue;
@@ -166,7 +172,7 @@ class SeedChance {
 };
 
 // Gaps under other data: of each pair the deviation of the mean over drawn blocks, and how many deviations 95 % of the draws
-// keep to, to either side in all pairs or above one contender's gap to each other one.
+// keep to, to either side in all pairs that are compared or above one contender's gap to each other one.
 class BlockChance {
  public:
   explicit BlockChance(const LossTable& table) : table_(table), blocks_(table.weights.size()) {
@@ -177,6 +183,7 @@ class BlockChance {
     std::vector<Row> above(table.size(), Row(kResamples, 0.0));
     for (std::size_t a = 0; a < table.size(); ++a) {
       for (std::size_t b = a + 1; b < table.size(); ++b) {
+        if (!table.Compares(a, b)) continue;
         const double center = Gap(a, b), deviation = Deviation(a, b);
         if (deviation == 0) continue;
         for (int64_t r = 0; r < kResamples; ++r) {
@@ -186,26 +193,52 @@ class BlockChance {
         }
       }
     }
-    of_pairs_ = Quantile(std::move(largest));
-    for (std::size_t a = 0; a < table.size(); ++a) of_one_[a] = Quantile(std::move(above[a]));
+    of_pairs_ = Quantile(std::move(largest), kRisk / 2);
+    for (std::size_t a = 0; a < table.size(); ++a) of_one_[a] = Quantile(std::move(above[a]), kRisk);
   }
 
-  // Of a pair among all pairs, to either side.
+  // Of a pair among all that are compared, to either side.
   double Reach(std::size_t a, std::size_t b) const { return Reach(a, b, of_pairs_); }
   // How much less than it seems the contender may be ahead of `other`, among its gaps to all others.
   double ReachOf(std::size_t contender, std::size_t other) const { return Reach(contender, other, of_one_[contender]); }
 
  private:
-  static double Quantile(Row values) {
+  // How many deviations 95 % of the draws keep to, which are at least those of a single normal number at this level to one
+  // side; then of Student's t, since the deviations are known by these blocks alone.
+  double Quantile(Row values, double level) const {
     std::ranges::sort(values);
-    return values[static_cast<std::size_t>(std::ceil((1 - kRisk) * kResamples)) - 1];
+    const double drawn = values[static_cast<std::size_t>(std::ceil((1 - kRisk) * kResamples)) - 1];
+    const boost::math::normal normal;
+    const double least = boost::math::quantile(boost::math::complement(normal, level));
+    const boost::math::students_t few(static_cast<double>(blocks_ - 1));
+    const double beyond = boost::math::cdf(boost::math::complement(normal, std::max(drawn, least)));
+    return boost::math::quantile(boost::math::complement(few, beyond));
   }
 
   double Reach(std::size_t a, std::size_t b, double quantile) const {
     if (blocks_ < 2) return kEverywhere;
     // The draws spread as if the blocks' own mean were the true one, which makes too little of few blocks.
     const double few = std::sqrt(static_cast<double>(blocks_) / static_cast<double>(blocks_ - 1));
-    return few * quantile * Deviation(a, b);
+    return few * quantile * Deviation(a, b) * std::sqrt(InCommon(a, b));
+  }
+
+  // How much more the mean over blocks varies than that over blocks without anything in common: as for numbers each of which
+  // keeps a share of the one before, as large as that of these neighbours' differences (Wilks 2011, "Statistical methods in the
+  // atmospheric sciences", section 5.2.4).
+  double InCommon(std::size_t a, std::size_t b) const {
+    constexpr double kMost = 0.5;  // so few blocks often seem to have more in common than they have
+    const Row gaps = Differences(table_.by_block[a], table_.by_block[b]);
+    const double mean = MeanOf(gaps);
+    double squares = 0, products = 0;
+    for (std::size_t i = 0; i < gaps.size(); ++i) {
+      squares += std::pow(gaps[i] - mean, 2);
+      if (i > 0) products += (gaps[i] - mean) * (gaps[i - 1] - mean);
+    }
+    const double seen = squares > 0 ? products / squares : 0;
+    // Around the blocks' own mean a share seems smaller than it is (Kendall 1954, "Note on bias in the estimation of
+    // autocorrelation").
+    const double share = std::clamp(seen + (1 + 3 * seen) / static_cast<double>(blocks_), 0.0, kMost);
+    return (1 + share) / (1 - share);
   }
 
   double Gap(std::size_t a, std::size_t b) const {
@@ -241,6 +274,22 @@ class BlockChance {
   Row of_one_;
 };
 
+Row MeansOf(const LossTable& table) {
+  Row means;
+  means.reserve(table.size());
+  for (const Row& losses : table.by_seed) means.push_back(MeanOf(losses));
+  return means;
+}
+
+// `one`, which is not the leader, beside it.
+void SetBeside(std::size_t leader, std::size_t i, const LossTable& table, const SeedChance& seeds, const BlockChance& blocks,
+               Judged& one) {
+  const double of_seeds = seeds.Reach(leader, i, kRisk / (2 * table.pairs())), of_blocks = blocks.Reach(leader, i);
+  const auto around = [&](double reach) { return Interval{one.gap - reach, one.gap + reach}; };
+  one.by_seeds = around(of_seeds), one.by_blocks = around(of_blocks), one.by_both = around(std::hypot(of_seeds, of_blocks));
+  one.standing = one.by_both.low > 0 ? Standing::kBehind : Standing::kTied;
+}
+
 double MayLose(const LossTable& table, const Row& means, std::size_t i, const SeedChance& seeds, const BlockChance& blocks) {
   double most = 0;
   for (std::size_t j = 0; j < table.size(); ++j) {
@@ -271,9 +320,7 @@ std::string ToString(Standing standing) {
 
 std::vector<Judged> Judge(const std::vector<Score>& scores, const std::vector<double>& weights) {
   const LossTable table = TableOf(scores, weights);
-  Row means;
-  means.reserve(table.size());
-  for (const Row& losses : table.by_seed) means.push_back(MeanOf(losses));
+  const Row means = MeansOf(table);
   std::vector<std::size_t> order(table.size());
   std::iota(order.begin(), order.end(), 0);
   std::ranges::stable_sort(order, {}, [&](std::size_t i) { return means[i]; });
@@ -284,20 +331,33 @@ std::vector<Judged> Judge(const std::vector<Score>& scores, const std::vector<do
   for (const std::size_t i : order) {
     const double gap = means[i] - means[leader], may_lose = MayLose(table, means, i, seeds, blocks);
     Judged one{table.contenders[i], Standing::kLeads, means[i], gap, {}, {}, {}, may_lose};
-    if (i != leader) {
-      const double pairs = table.others() * static_cast<double>(table.size()) / 2;
-      const double of_seeds = seeds.Reach(leader, i, kRisk / (2 * pairs)), of_blocks = blocks.Reach(leader, i);
-      one.by_seeds = {gap - of_seeds, gap + of_seeds};
-      one.by_blocks = {gap - of_blocks, gap + of_blocks};
-      one.by_both = {gap - std::hypot(of_seeds, of_blocks), gap + std::hypot(of_seeds, of_blocks)};
-      one.standing = one.by_both.low > 0 ? Standing::kBehind : Standing::kTied;
-    }
+    if (i != leader) SetBeside(leader, i, table, seeds, blocks, one);
     judged.push_back(one);
   }
   for (std::size_t i = 0; i < scores.size(); ++i) {
     if (scores[i].losses.empty()) judged.push_back({i, Standing::kDiverged, NAN, NAN, kNone, kNone, kNone, NAN});
   }
   return judged;
+}
+
+Compared CompareWith(std::size_t yardstick, std::size_t taken, const std::vector<Score>& scores,
+                     const std::vector<double>& weights) {
+  LossTable table = TableOf(scores, weights);
+  const auto row = [&](std::size_t contender) {
+    const auto at = std::ranges::find(table.contenders, contender);
+    if (at == table.contenders.end()) throw InvalidArgument("scores: expected losses of the two that are compared");
+    return static_cast<std::size_t>(at - table.contenders.begin());
+  };
+  const std::size_t model = row(taken), other = row(yardstick);
+  table.yardstick = other;
+  const Row means = MeansOf(table);
+  const bool ahead = means[model] <= means[other];
+  const std::size_t leader = ahead ? model : other, behind = ahead ? other : model;
+  const SeedChance seeds(table);
+  const BlockChance blocks(table);
+  Judged one{table.contenders[behind], Standing::kTied, means[behind], means[behind] - means[leader], {}, {}, {}, NAN};
+  SetBeside(leader, behind, table, seeds, blocks, one);
+  return {ahead, one, means[model]};
 }
 
 nlohmann::ordered_json ToJson(const Interval& interval) {

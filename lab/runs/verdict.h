@@ -54,11 +54,28 @@ struct Judged {
 //   empirical Bayes methods for assessing differential expression", section 6);
 // - other data: the bootstrap of the differences block by block (Efron and Tibshirani 1993, "An introduction to the
 //   bootstrap"), each drawn block being the same for all contenders, with the largest standardised difference over all pairs
-//   (Romano and Wolf 2005, "Exact and approximate stepdown methods for multiple hypothesis testing").
+//   (Romano and Wolf 2005, "Exact and approximate stepdown methods for multiple hypothesis testing"). Few blocks tell little of
+//   how far blocks spread, for which Student's t allows; neighbours that differ alike count as fewer blocks.
 // Where no contender has two seeds, or there is one block, nothing is told apart. `weights`: how many predictions each block
 // holds. The result depends neither on the contenders' order nor on time or machine. Throws InvalidArgument where the scores
 // differ in blocks or none has a loss.
 std::vector<Judged> Judge(const std::vector<Score>& scores, const std::vector<double>& weights);
+
+// Two contenders that were to be compared, one of whom was known before the losses were: a method without training, say.
+struct Compared {
+  bool ahead;     // whether the one that was taken loses no more than the yardstick
+  Judged behind;  // the one of the two that loses more, beside the other; without may_lose
+  double loss;    // of the one that was taken
+
+  bool apart() const { return behind.standing == Standing::kBehind; }
+};
+
+// The contender `taken`, which may be the best of `scores` by these very losses, beside `yardstick`: as Judge does, but with 95
+// % for all pairs of the yardstick and another (Dunnett 1955, "A multiple comparison procedure for comparing several treatments
+// with a control"). Of many that are as good as the yardstick the luckiest is so not called better. Throws as Judge, and where
+// one of the two has no losses.
+Compared CompareWith(std::size_t yardstick, std::size_t taken, const std::vector<Score>& scores,
+                     const std::vector<double>& weights);
 
 nlohmann::ordered_json ToJson(const Interval& interval);
 

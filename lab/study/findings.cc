@@ -72,15 +72,9 @@ std::string LongerStudy(const StudyResult& result, std::size_t least) {
 
 const Entry& TakenOf(const ContestResult& contest) { return contest.entries[Recommend(contest).contender]; }
 
-Worth WorthOf(const StudiedTask& task) {
-  const ContestResult& contest = task.contest;
-  const std::vector<Judged> judged = Judge(
-      {{contest.at_time.BlockLosses(TakenOf(contest).model)}, {{task.BestBaseline().blocks}, /*fixed=*/true}}, contest.weights);
-  const bool ahead = judged.front().contender == 0;
-  return {ahead, judged.back(), judged[ahead ? 0 : 1].loss};
-}
+Compared WorthOf(const StudiedTask& task) { return CompareWithMethod(task.contest, task.BestBaseline().blocks); }
 
-std::string WorthFinding(const StudyResult& result, const StudiedTask& task, const Worth& worth) {
+std::string WorthFinding(const StudyResult& result, const StudiedTask& task, const Compared& worth) {
   const Measure& measure = task.contest.at_time.ColumnOf("loss").measure;
   const Baseline& baseline = task.BestBaseline();
   const Baseline& luckiest = *std::ranges::min_element(task.baselines, {}, &Baseline::loss);
@@ -102,7 +96,7 @@ std::string WorthFinding(const StudyResult& result, const StudiedTask& task, con
   return text;
 }
 
-std::string ChoiceFinding(const StudyResult& result, const StudiedTask& task, const Worth& worth) {
+std::string ChoiceFinding(const StudyResult& result, const StudiedTask& task, const Compared& worth) {
   const ContestResult& contest = task.contest;
   const Recommendation taken = Recommend(contest);
   const Measure& measure = contest.at_time.ColumnOf("loss").measure;
@@ -205,7 +199,7 @@ std::string NextCommand(const StudyResult& result) {
 
 std::string AnswerTo(const StudyResult& result, const StudiedTask& task) {
   const std::string later = LaterFinding(result, task);
-  const Worth worth = WorthOf(task);
+  const Compared worth = WorthOf(task);
   return WorthFinding(result, task, worth) + " " + ChoiceFinding(result, task, worth) + (later.empty() ? "" : " " + later);
 }
 
@@ -215,7 +209,7 @@ std::vector<Finding> Conclusion(const StudyResult& result) {
   std::vector<Finding> findings;
   for (const StudiedTask& task : result.tasks) {
     const std::string purpose = result.tasks.size() == 1 ? "?" : ", " + task.question.purpose + "?";
-    const Worth worth = WorthOf(task);
+    const Compared worth = WorthOf(task);
     findings.push_back({"Is it worth a model" + purpose, WorthFinding(result, task, worth)});
     findings.push_back({"Which model" + purpose, ChoiceFinding(result, task, worth)});
     findings.push_back({"Which model for a longer training?", LaterFinding(result, task)});

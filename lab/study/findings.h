@@ -14,19 +14,12 @@ namespace heed::lab {
 // The contender that is to be taken.
 const Entry& TakenOf(const ContestResult& contest);
 
-// How far the model that is to be taken and the best baseline are apart, judged by seeds and blocks.
-struct Worth {
-  bool ahead;     // whether the model is
-  Judged behind;  // the one that is not
-  double loss;    // of the model
-
-  bool apart() const { return behind.standing == Standing::kBehind; }
-};
-Worth WorthOf(const StudiedTask& task);
+// How the model that is to be taken and the best baseline compare, as the best of all models that were trained.
+Compared WorthOf(const StudiedTask& task);
 // Whether that model is worth training. `worth`: of the task.
-std::string WorthFinding(const StudyResult& result, const StudiedTask& task, const Worth& worth);
+std::string WorthFinding(const StudyResult& result, const StudiedTask& task, const Compared& worth);
 // Which model to take, at what price, and which are as good.
-std::string ChoiceFinding(const StudyResult& result, const StudiedTask& task, const Worth& worth);
+std::string ChoiceFinding(const StudyResult& result, const StudiedTask& task, const Compared& worth);
 // Whether those who lead at the training length lead in longer windows too; empty where there are none.
 std::string LengthFinding(const StudyResult& result, const StudiedTask& task);
 // What the study leaves open.

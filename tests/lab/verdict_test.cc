@@ -224,6 +224,103 @@ TEST(VerdictTest, EqualLossesAreATie) {
   EXPECT_EQ(judged[1].standing, Standing::kTied);
 }
 
+// Losses of models as good as a method without training on a test part of so many sequences, whose losses are as skewed as
+// those of a classification and which stand in at most 32 blocks: of how many of so many studies is the best model told apart,
+// and called better. Neighbouring sequences have so much of their loss in common.
+int FalseWorth(int studies, int models, int sequences, double in_common, uint64_t seed) {
+  constexpr int kMostBlocks = 32;
+  Random random(seed);
+  const int blocks = std::min(sequences, kMostBlocks);
+  std::vector<double> weights(blocks, 0.0);
+  for (int s = 0; s < sequences; ++s) weights[s * blocks / sequences] += 1;
+  // The mean of a block's losses, each the sum of what is its own and what it has of the one before.
+  const auto draw = [&] {
+    std::vector<double> means(blocks, 0.0);
+    double loss = 1;
+    for (int s = 0; s < sequences; ++s) {
+      loss = in_common * loss - (1 - in_common) * std::log(1 - random.Uniform());
+      means[s * blocks / sequences] += loss / weights[s * blocks / sequences];
+    }
+    return means;
+  };
+  int found = 0;
+  for (int i = 0; i < studies; ++i) {
+    std::vector<Score> scores(models);
+    for (Score& score : scores) {
+      const std::vector<double> own = draw();
+      for (int run = 0; run < kSeeds; ++run) {
+        const double shift = kSeedDeviation * Normal(random);
+        score.losses.push_back(own);
+        for (double& loss : score.losses.back()) loss += shift + kRunBlockDeviation * Normal(random);
+      }
+    }
+    scores.push_back({{draw()}, /*fixed=*/true});
+    const std::size_t best = Judge({scores.begin(), scores.end() - 1}, weights).front().contender;
+    const Compared worth = CompareWith(models, best, scores, weights);
+    found += worth.ahead && worth.apart() ? 1 : 0;
+  }
+  return found;
+}
+
+TEST(VerdictTest, TheLuckiestOfManyIsHardlyEverCalledBetterThanAMethodAsGood) {
+  // One in twenty, and two standard errors of as many studies.
+  for (const int sequences : {2, 20, 200}) EXPECT_LE(FalseWorth(100, 7, sequences, 0, 12), 9) << sequences;
+}
+
+TEST(LongVerdictTest, TheLuckiestOfManyIsCalledBetterAtMostOnceInTwenty) {
+  for (const int models : {1, 7}) {
+    for (const int sequences : {2, 20, 32, 200}) {
+      for (const double in_common : {0.0, 0.1, 0.3}) {
+        // Two blocks do not show what they have in common; more show some of it.
+        if (sequences == 2 && in_common > 0.1) continue;
+        const int most = in_common > 0.1 ? 64 : 50;
+        EXPECT_LE(FalseWorth(1000, models, sequences, in_common, 12), most) << models << " " << sequences << " " << in_common;
+      }
+    }
+  }
+}
+
+TEST(VerdictTest, AModelThatIsATenthOfANatBetterIsFoundInNineOfTen) {
+  Random random(13);
+  int found = 0;
+  for (int i = 0; i < 200; ++i) {
+    std::vector<Score> scores = Simulated({1.5, 1.6, 1.6, 1.6, 1.6, 1.6}, random);
+    scores.back().losses.resize(1), scores.back().fixed = true;
+    const Compared worth = CompareWith(5, 0, scores, Equal());
+    found += worth.ahead && worth.apart() ? 1 : 0;
+  }
+  EXPECT_GE(found, 180);
+}
+
+TEST(VerdictTest, BesideAYardstickOnlyItsOwnPairsCount) {
+  Random random(14);
+  const std::vector<Score> scores = Simulated({1.5, 1.52, 1.54, 1.5}, random);
+  const auto width = [](const Interval& interval) { return interval.high - interval.low; };
+  const std::vector<Judged> all = Judge(scores, Equal());
+  const auto of = [&](std::size_t i) { return *std::ranges::find(all, i, &Judged::contender); };
+  const std::size_t leader = all.front().contender, other = all.back().contender;
+  const Compared with = CompareWith(leader, other, scores, Equal());
+  EXPECT_FALSE(with.ahead);
+  EXPECT_EQ(with.behind.contender, other);
+  EXPECT_EQ(with.loss, of(other).loss);
+  EXPECT_EQ(with.behind.gap, of(other).gap);
+  EXPECT_LT(width(with.behind.by_seeds), width(of(other).by_seeds)) << "three pairs instead of six";
+  EXPECT_LE(width(with.behind.by_blocks), width(of(other).by_blocks));
+  const Compared turned = CompareWith(other, leader, scores, Equal());
+  EXPECT_TRUE(turned.ahead);
+  EXPECT_EQ(turned.behind.contender, other);
+  EXPECT_EQ(turned.behind.by_seeds.low, with.behind.by_seeds.low);
+  // Of two there is one pair either way.
+  const std::vector<Score> two = {scores[0], scores[2]};
+  const Judged behind = Judge(two, Equal()).back(), same = CompareWith(0, 1, two, Equal()).behind;
+  EXPECT_EQ(same.by_both.low, behind.by_both.low);
+  EXPECT_EQ(same.standing, behind.standing);
+  EXPECT_TRUE(Holds(WhatOf<InvalidArgument>([&] {
+                      CompareWith(0, 1, {scores[0], {}}, Equal());
+                    }),
+                    "scores: expected losses of the two that are compared"));
+}
+
 TEST(VerdictTest, RefusesScoresOfOtherShapes) {
   const Score whole = {.losses = {{1, 2}, {1, 2}}}, ragged = {.losses = {{1, 2}, {1}}},
               missing = {.losses = {{1, 2}, {1, NAN}}};
