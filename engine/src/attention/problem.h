@@ -190,6 +190,8 @@ struct ScratchFacts {
 
   // How many queries need room to stand in rows, 0 where they stand in lanes.
   int64_t QueriesInRows() const { return HasFewQueries(shape) ? simd::kFewQueries : 0; }
+  // So many rows of pairs of 16-bit steps, 0 where the call has none.
+  int64_t InPairs(int64_t rows) const { return narrow ? rows : 0; }
 };
 
 // Room for copies of tiles of keys or values, one after the other.
@@ -250,7 +252,7 @@ struct ScoreScratch {
     few_scores = arena.Take<T>(facts.QueriesInRows() * simd::kFewTileKeys);
     keys.Lay(arena, walked, held, facts.narrow, cut.head_dim, cut.tile);
     tanh = arena.Take<T>(facts.attention.softcap ? cut.tile * cut.panel : 0);
-    if (facts.narrow) query_pairs = arena.Take<uint32_t>(facts.shape.head_dim, cut.panel);
+    query_pairs = arena.Take<uint32_t>(facts.InPairs(facts.shape.head_dim), cut.panel);
   }
 };
 
@@ -305,7 +307,7 @@ struct ForwardScratch : ScoreScratch<T> {
     output = arena.Take<T>(OutputRows(facts.shape, facts.scheme_rows) * cut.panel);
     few_output = arena.Take<T>(facts.QueriesInRows() * cut.value_dim);
     few_before = arena.Take<T>(facts.QueriesInRows() * cut.value_dim);
-    if (facts.narrow) weight_pairs = arena.Take<uint32_t>(cut.tile / 2, cut.panel);
+    weight_pairs = arena.Take<uint32_t>(facts.InPairs(cut.tile / 2), cut.panel);
     if (facts.tangents) tangents.Lay(arena, facts, walked, held);
   }
 
@@ -425,20 +427,14 @@ struct BackwardScratch : ScoreScratch<T> {
     few_shares = arena.Take<T>(few * simd::kFewTileKeys);
     few_d_queries = arena.Take<T>(few * cut.head_dim);
     few_before = arena.Take<T>(few * cut.head_dim);
-    if (facts.narrow) LayPairs(arena, facts);
+    d_out_pairs = arena.Take<uint32_t>(facts.InPairs(shape.value_dim), cut.panel);
+    out_pairs = arena.Take<uint32_t>(facts.InPairs(shape.value_dim), cut.panel);
+    query_row_pairs = arena.Take<uint32_t>(facts.InPairs(cut.panel), cut.head_dim);
+    d_out_row_pairs = arena.Take<uint32_t>(facts.InPairs(cut.panel), cut.value_dim);
+    d_score_pairs = arena.Take<uint32_t>(facts.InPairs(cut.tile / 2), cut.panel);
+    rounded = arena.Take<uint16_t>(facts.InPairs(cut.tile), cut.panel);
     statistics.Lay(arena, facts);
     if (facts.tangents) tangents.Lay(arena, facts, walked);
-  }
-
- private:
-  void LayPairs(core::Arena& arena, const ScratchFacts& facts) {
-    const Cut& cut = facts.cut;
-    d_out_pairs = arena.Take<uint32_t>(facts.shape.value_dim, cut.panel);
-    out_pairs = arena.Take<uint32_t>(facts.shape.value_dim, cut.panel);
-    query_row_pairs = arena.Take<uint32_t>(cut.panel, cut.head_dim);
-    d_out_row_pairs = arena.Take<uint32_t>(cut.panel, cut.value_dim);
-    d_score_pairs = arena.Take<uint32_t>(cut.tile / 2, cut.panel);
-    rounded = arena.Take<uint16_t>(cut.tile, cut.panel);
   }
 };
 
