@@ -28,11 +28,13 @@
 namespace heed::cli {
 namespace {
 
+constexpr const char* kBeyond = "refuse";
+
 struct EvalArguments {
   std::string folder, text;
   std::vector<int64_t> contexts;
   bool validation = false;
-  std::string beyond = "refuse";
+  std::optional<std::string> beyond;
   std::optional<double> share;
   std::string from;
   lab::LaterCsv csv;
@@ -76,7 +78,7 @@ void PrintJson(const EvalArguments& arguments, const std::vector<lab::Evaluation
                     {"tokens_per_second", row.tokens_per_second}});
   }
   const nlohmann::ordered_json result = {
-      {"model", arguments.folder}, {"text", arguments.text}, {"beyond", arguments.beyond}, {"rows", list}};
+      {"model", arguments.folder}, {"text", arguments.text}, {"beyond", arguments.beyond.value_or(kBeyond)}, {"rows", list}};
   std::cout << lab::JsonText(result) << "\n";
 }
 
@@ -103,9 +105,13 @@ int RunTable(const EvalArguments& arguments, const Context& context) {
   if (!arguments.contexts.empty() || arguments.validation)
     throw InvalidArgument("context, validation: they are for a text; " + arguments.folder +
                           " holds a model of labelled sequences");
+  if (arguments.beyond)
+    throw InvalidArgument("beyond: it is for a text; " + arguments.folder + " holds a model of labelled sequences");
   if (IsNpy(arguments.text)) throw InvalidArgument("TEXT: expected a CSV file, whose columns hold the targets too");
   if (arguments.share && !arguments.from.empty()) throw InvalidArgument("share: expected none, as --from says what is scored");
   const lab::KeptModel model = lab::ReadModel(arguments.folder);
+  if (arguments.share && !model.form.Forecasts())
+    throw InvalidArgument("share: it is for a forecast; of " + lab::Printable(model.name) + " every answer is scored");
   lab::WatchForInterrupt();
   std::optional<lab::Progress> progress;
   const auto show = [&](int64_t done, int64_t of) {
@@ -133,6 +139,7 @@ int RunTable(const EvalArguments& arguments, const Context& context) {
 
 std::vector<lab::Evaluation> EvaluateCounts(const EvalArguments& arguments) {
   const CountingModel model(arguments.folder);
+  if (arguments.beyond) throw InvalidArgument("beyond: " + lab::Printable(model.name()) + " only counts, and has no positions");
   if (!arguments.contexts.empty())
     throw InvalidArgument(fmt::format("context: {} only counts, and looks at {} characters before each",
                                       lab::Printable(model.name()), model.order() - 1));
@@ -144,7 +151,8 @@ int RunEval(const EvalArguments& arguments, const Context& context) {
   const std::string why = "is for labelled sequences; " + arguments.folder + " holds a model of a text";
   RequireNoLaterOptions(arguments.csv, why);
   if (!arguments.from.empty()) throw InvalidArgument("from: " + why);
-  const lab::Beyond beyond = ParseBeyond(arguments.beyond);
+  if (arguments.share) throw InvalidArgument("share: " + why);
+  const lab::Beyond beyond = ParseBeyond(arguments.beyond.value_or(kBeyond));
   const std::vector<lab::Evaluation> rows =
       lab::HoldsCounts(arguments.folder)
           ? EvaluateCounts(arguments)
@@ -166,7 +174,7 @@ void AddEval(CLI::App& app, Run& run) {
   command
       ->add_option("--beyond", arguments->beyond,
                    "Windows longer than a learned position table: refuse them, or clamp, which repeats the last row")
-      ->capture_default_str();
+      ->default_str(kBeyond);
   command->add_flag("--validation", arguments->validation,
                     "Measure only the last tenth of TEXT, its validation part in training");
   command

@@ -11,6 +11,7 @@
 #include <variant>
 #include <vector>
 
+#include "characters.h"
 #include "heed/attention.h"
 #include "heed/cache.h"
 #include "heed/character_model.h"
@@ -386,8 +387,9 @@ heed_status heed_model_next(const heed_model* model, const char* prompt, double*
     if (count != std::ssize(model->characters))
       throw heed::InvalidArgument("count: expected " + std::to_string(model->characters.size()) +
                                   ", the characters that the model knows, got " + std::to_string(count));
-    const auto next = model->text ? model->text->Next(model->text->Encode(prompt), heed::CallThreads().executor())
-                                  : model->counts->Next(model->counts->Encode(prompt));
+    const std::vector<int32_t> tokens =
+        heed::EncodePrompt(model->text ? model->text->config().characters : model->counts->characters(), prompt, 0);
+    const auto next = model->text ? model->text->Next(tokens, heed::CallThreads().executor()) : model->counts->Next(tokens);
     std::ranges::copy(next, probabilities);
   });
 }

@@ -9,7 +9,7 @@
 #include "encoders/sequence_encoder.h"
 #include "heed/error.h"
 #include "heed/portable_math.h"
-#include "heed/safetensors.h"
+#include "kept_network.h"
 
 namespace heed {
 namespace {
@@ -80,10 +80,13 @@ CharacterModel::CharacterModel(const std::string& folder)
     : config_(CharacterModelConfig::Read(folder + "/config.json")),
       embedding_(static_cast<int64_t>(config_.characters.size()), config_.width) {
   const std::string path = folder + "/model.safetensors";
+  const EncoderOptions options = EncoderOf(config_);
+  if (!HoldsWeightsOf(options, static_cast<int64_t>(config_.characters.size()), path))
+    throw FileError(folder + "/config.json: the model that 'model' describes has more weights than model.safetensors holds");
   try {
-    encoder_ = MakeEncoder(EncoderOf(config_));
+    encoder_ = MakeEncoder(options);
     if (!config_.tied) head_.emplace(config_.width, static_cast<int64_t>(config_.characters.size()), /*bias=*/false);
-    LoadWeights(parameters(), path);
+    LoadFiniteWeights(parameters(), path);
     // Behind the weights, which bound the sizes that a configuration can claim.
     keeps_states_ = !encoder_->NewCaches().states.empty();
     if (config_.tied) tied_ = PackedMatrix(embedding_.weight());

@@ -27,16 +27,16 @@ std::u32string ReadCharacters(const ConfigReader& config) {
   return characters;
 }
 
-std::vector<int32_t> EncodeTokens(const std::u32string& characters, std::string_view text) {
+std::vector<int32_t> EncodeTokens(const std::u32string& characters, std::string_view text, const std::string& argument) {
   const DecodedUtf8 decoded = DecodeUtf8(text);
   if (decoded.read < text.size())
-    throw InvalidArgument("text: it is not UTF-8: no valid character begins at byte " + std::to_string(decoded.read));
+    throw InvalidArgument(argument + ": it is not UTF-8: no valid character begins at byte " + std::to_string(decoded.read));
   std::vector<int32_t> tokens;
   tokens.reserve(decoded.characters.size());
   for (const char32_t character : decoded.characters) {
     const auto found = std::ranges::lower_bound(characters, character);
     if (found == characters.end() || *found != character) {
-      throw InvalidArgument("text: character " + std::to_string(tokens.size()) + ", " + Shown(character) +
+      throw InvalidArgument(argument + ": character " + std::to_string(tokens.size()) + ", " + Shown(character) +
                             ", is not among the " + std::to_string(characters.size()) + " characters that the model knows");
     }
     tokens.push_back(static_cast<int32_t>(found - characters.begin()));
@@ -57,7 +57,7 @@ std::string DecodeTokens(const std::u32string& characters, std::span<const int32
 
 std::vector<int32_t> EncodePrompt(const std::u32string& characters, std::string_view prompt, int64_t added) {
   if (added < 0) throw InvalidArgument("characters: " + std::to_string(added) + " is not 0 or more");
-  std::vector<int32_t> tokens = EncodeTokens(characters, prompt);
+  std::vector<int32_t> tokens = EncodeTokens(characters, prompt, "prompt");
   if (tokens.empty()) throw InvalidArgument("prompt: it is empty; give at least one character");
   return tokens;
 }

@@ -50,7 +50,8 @@ struct FormColumns {
     const auto column = [&](const std::string& name) -> int64_t {
       if (name.empty()) return -1;
       const auto found = std::ranges::find(table.columns(), name);
-      if (found == table.columns().end()) missing.push_back("'" + ShownName(name) + "'");
+      const std::string shown = "'" + ShownName(name) + "'";
+      if (found == table.columns().end() && std::ranges::find(missing, shown) == missing.end()) missing.push_back(shown);
       return found - table.columns().begin();
     };
     of.sequence = column(form.sequence), of.time = column(form.time);

@@ -133,11 +133,15 @@ def enable() -> None:
     call enable() before such imports, or use replace_sdpa(), which sees those calls too. enable() also switches off the fast
     path that torch.nn's layers take in evaluation without calling that function (torch.backends.mha). It sees all calls of the
     other functions, as inside replace_flex_attention(). Calling it again changes nothing; disable() takes it back. RuntimeError
-    where somebody else's flex_attention has taken the place of PyTorch's.
+    where somebody else's flex_attention or varlen_attn has taken the place of PyTorch's; nothing is changed then.
     """
     global _everywhere
-    _flex_replacement.set_everywhere(True)
     _varlen_replacement.set_everywhere(True)
+    try:
+        _flex_replacement.set_everywhere(True)
+    except RuntimeError:
+        _varlen_replacement.set_everywhere(False)
+        raise
     with _lock:
         _take_fast_path_off()
         if _everywhere is None or _standing() is not _everywhere:

@@ -76,9 +76,14 @@ def _mask_like(mask: torch.Tensor, batch: torch.Size, dims: int) -> torch.Tensor
 def _same_heads(
     query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, enable_gqa: bool
 ) -> tuple[torch.Tensor, ...]:
-    """Broadcasts heads as PyTorch does: a head of 1 serves all, on any side."""
+    """Broadcasts heads as PyTorch does: a head of 1 serves all, on any side; of grouped heads, keys may have other ones than
+    values."""
     if enable_gqa:
-        return query, key, value
+        heads = query.shape[1]
+        grouped = [t.shape[1] > 0 and heads % t.shape[1] == 0 for t in (key, value)]
+        if key.shape[1] == value.shape[1] or not all(grouped):
+            return query, key, value
+        return query, *(t.repeat_interleave(heads // t.shape[1], 1) for t in (key, value))
     heads = max(t.shape[1] for t in (query, key, value))
     for name, tensor in (("query", query), ("key", key), ("value", value)):
         if tensor.shape[1] not in (1, heads):

@@ -79,11 +79,18 @@ def _follow() -> None:
 
 
 def set_everywhere(everywhere: bool) -> None:
-    """Whether calls with CPU tensors are heed's, on all threads."""
+    """Whether calls with CPU tensors are heed's, on all threads. RuntimeError where somebody else's function has taken the place of
+    PyTorch's; nothing is changed then."""
     global _everywhere
-    _everywhere = everywhere
-    if _MODULE in sys.modules:
-        _follow()
+    before, _everywhere = _everywhere, everywhere
+    try:
+        if _MODULE in sys.modules:
+            _follow()
+    except RuntimeError:
+        _everywhere = before
+        for replacement in _replacements.values():
+            replacement.set_everywhere(before)
+        raise
 
 
 when_imported(_follow, _MODULE)

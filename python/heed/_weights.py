@@ -74,6 +74,8 @@ def _tensor(name: str, value: Any) -> torch.Tensor:
     if isinstance(value, torch.Tensor):
         return value
     expected = f"source '{name[:80]}': expected a tensor or an array of numbers, got"
+    if numpy.ma.is_masked(value):
+        raise ValueError(f"{expected} a masked array, which hides some")
     try:
         array = numpy.asarray(value)
     except (TypeError, ValueError) as error:

@@ -126,6 +126,35 @@ def flash_attn_varlen_qkvpacked_func(
     return flash_attn_varlen_func(q, k, v, cu_seqlens, cu_seqlens, max_seqlen, max_seqlen, *settings, **named)
 
 
+def _check_new(
+    q: torch.Tensor,
+    k: torch.Tensor | None,
+    v: torch.Tensor | None,
+    rotary_cos: torch.Tensor | None,
+    rotary_sin: torch.Tensor | None,
+    k_cache: torch.Tensor,
+    v_cache: torch.Tensor,
+) -> None:
+    """ValueError that names what does not fit the cache, before anything is written to it."""
+    if (rotary_cos is None) != (rotary_sin is None):
+        raise ValueError("rotary_cos, rotary_sin: expected both or none")
+    if rotary_cos is not None and k is None:
+        raise ValueError("rotary_cos, rotary_sin: expected none without k, by whose positions they turn")
+    new = 0 if k is None else k.shape[1]
+    for name, given, cache in (("k", k, k_cache), ("v", v, v_cache)):
+        expected = [q.shape[0], new, *cache.shape[2:]]
+        if given is not None and (list(given.shape) != expected or given.dtype != cache.dtype):
+            raise ValueError(
+                f"{name}: expected {expected} of {cache.dtype}, as q and {name}_cache have, got {list(given.shape)} of {given.dtype}"
+            )
+    heads, width = k_cache.shape[2:]
+    if q.shape[3] != width or q.dtype != k_cache.dtype or heads == 0 or q.shape[2] % heads:
+        raise ValueError(
+            f"q: expected [B, Nq, Hq, {width}] of {k_cache.dtype}, Hq a multiple of the cache's {heads} heads, got {list(q.shape)} of "
+            f"{q.dtype}"
+        )
+
+
 @torch.no_grad()
 def flash_attn_with_kvcache(
     q: torch.Tensor,
@@ -179,6 +208,7 @@ def flash_attn_with_kvcache(
     new = 0 if k is None else k.shape[1]
     if bool((lengths < 0).any()) or bool((lengths + new > room).any()):
         raise ValueError(f"cache_seqlens: expected room for {new} more tokens in {room}, got {lengths.tolist()}")
+    _check_new(q, k, v, rotary_cos, rotary_sin, k_cache, v_cache)
     table = None if block_table is None else checked_pages(k_cache, block_table, lengths + new)
     if k is not None and v is not None:
         at = lengths[:, None] + torch.arange(new)

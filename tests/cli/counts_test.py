@@ -89,7 +89,11 @@ def test_the_c_library_opens_counts(studied):
     assert f"count: expected {count}".encode() in library.heed_message()
     assert library.heed_model_next(model, b"the d", probabilities, ctypes.c_int64(count)) == 0
     assert [math.log(p) for p in probabilities] == pytest.approx(python(torch.tensor([python.encode("the d")]))[0, -1].tolist(), rel=1e-12)
+    assert library.heed_model_next(model, b"", probabilities, ctypes.c_int64(count)) == 1
+    assert library.heed_message() == b"prompt: it is empty; give at least one character"
     text = ctypes.create_string_buffer(200)
+    assert library.heed_model_continue(model, b"the @", ctypes.c_int64(4), text, ctypes.c_size_t(200)) == 1
+    assert b"prompt: character 4, '@', is not among" in library.heed_message()
     assert library.heed_model_continue(model, b"the d", ctypes.c_int64(40), text, ctypes.c_size_t(200)) == 0
     assert text.value.decode() == python.generate("the d", 40)
     library.heed_model_close(model)
@@ -101,6 +105,8 @@ def test_what_counts_do_not_do_is_said(studied, tmp_path):
     for arguments, code, expected in [
         (["predict", model, folder / "book.txt"], 1, "it holds a model that counts the characters of a text; heed generate"),
         (["eval", model, folder / "book.txt", "--context", 16], 2, "context: counting runs of"),
+        (["eval", model, folder / "book.txt", "--beyond", "clamp"], 2, "only counts, and has no positions"),
+        (["eval", model, folder / "book.txt", "--share", 0.5], 2, "share: is for labelled sequences"),
         (["eval", model, folder / "book.txt", "--separator", "tab"], 2, "separator: is for labelled sequences"),
         (["inspect", model, folder / "book.txt", "--out", tmp_path / "page"], 1, "it only counts; heed generate and heed eval open it"),
     ]:

@@ -3,6 +3,7 @@ studies, examples that are equally far."""
 
 import json
 import random
+import warnings
 
 import heed_inference
 import numpy
@@ -68,6 +69,60 @@ def test_a_target_called_low_keeps_its_value(tmp_path):
     for row in told:
         assert row["low low"] < row["low"] < row["high"]
     assert [row["low"] for row in told] == pytest.approx(columns["low"], rel=1e-6)
+
+
+@pytest.fixture(scope="module")
+def zones(tmp_path_factory):
+    """A regression that answers 10 times the number which its text spells; the number column has gaps, where 5 is added."""
+    folder, generator = tmp_path_factory.mktemp("zones"), random.Random(8)
+    rows = [(f"s{i}", generator.choice((0.0, "")), generator.choice((1, 2, 10))) for i in range(400)]
+    data = table(folder / "zones.csv", "s,x,zone,y", [(*row, 10 * row[2] + (5 if row[1] == "" else 0)) for row in rows])
+    studied(data, "--target", "y", "--sequence", "s", "--categories", "zone", "--goal", "regression", "--keep", "all", "--out", folder / "out")
+    return folder / "out/models/regression-ridge-regression"
+
+
+def test_numbers_in_a_column_of_texts_are_its_texts(zones):
+    model, without = heed.open_model(zones), heed_inference.open_model(zones)
+    assert without.categories == {"zone": ["1", "10", "2"]}
+    for cell, expected in (("2", 20), (2, 20), (2.0, 20), ("1", 10), (1, 10), (numpy.float32(10), 100), ("10", 100)):
+        assert without.predict([[[0.0, cell]]]).values[0] == pytest.approx(expected, abs=0.1), cell
+        assert model.predict({"s": ["new"], "x": [0.0], "zone": [cell]}).values[0] == pytest.approx(expected, abs=0.1), cell
+    index = numpy.array([[[0.0, 1]]])  # of "10"
+    assert model.predict(index).values[0] == pytest.approx(without.predict(index).values[0], abs=1e-9) == pytest.approx(100, abs=0.1)
+    for wrong in (True, 3, 0):
+        with pytest.raises(ValueError, match="is no category of the model"):
+            without.predict([[[0.0, wrong]]])
+    for array in (numpy.array([[[0.0, "1"]]], dtype=object), numpy.array([[["0.0", "1"]]])):
+        for one in (model, without):
+            with pytest.raises(ValueError, match="data: expected an array of numbers, got .*texts"):
+                one.predict(array)
+
+
+def test_what_a_masked_array_hides_is_missing(zones):
+    model, without = heed.open_model(zones), heed_inference.open_model(zones)
+    plain, hidden = numpy.array([[[0.0, 1]]]), numpy.ma.masked_array([[[0.0, 1]]], mask=[[[True, False]]])
+    for one in (model, without):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            assert one.predict(hidden).values[0] - one.predict(plain).values[0] == pytest.approx(5, abs=0.1)
+    column = numpy.ma.masked_array([0.0, 0.0], mask=[True, False])
+    with pytest.warns(UserWarning, match="'x' lacks 1 of 2 values"):
+        values = model.predict({"s": ["a", "b"], "x": column, "zone": [2, 2]}).values
+    assert values[0] - values[1] == pytest.approx(5, abs=0.1)
+
+
+def test_times_and_targets_beside_other_rows_name_the_row(tmp_path):
+    generator = random.Random(6)
+    rows = [(step, generator.random(), generator.random()) for step in range(200)]
+    data = table(tmp_path / "sold.csv", "t,x,sold", rows)
+    studied(data, "--target", "sold", "--features", "x", "--time", "t", "--goal", "forecast", "--context", 4, "--out", tmp_path / "out")
+    model = heed_inference.open_model(tmp_path / "out/model")
+    steps = [[0.1] * model_steps for model_steps in (6, 4)]
+    times = [[float(i) for i in range(6)], [float(i) for i in range(6)]]
+    with pytest.raises(ValueError, match="times: row 1: expected those of its 4 steps, got 6"):
+        model.predict(steps, times=times, target=steps)
+    with pytest.raises(ValueError, match="times: expected 2 rows, as the data has, got 1"):
+        model.predict(steps, times=times[:1], target=steps)
 
 
 def test_predictions_do_not_replace_their_data(walks, tmp_path):

@@ -199,6 +199,10 @@ def test_what_a_model_reaches_on_labelled_data(studied, walks, tmp_path):
     assert refused.returncode == 2 and "from: '3': the model has one answer a sequence" in refused.stderr, refused.stderr
     refused = run("eval", studied / "model", tmp_path / "test.csv", "--from", 3, "--share", 0.5)
     assert refused.returncode == 2 and "share: expected none, as --from says what is scored" in refused.stderr, refused.stderr
+    refused = run("eval", studied / "model", tmp_path / "test.csv", "--share", 0.9)
+    assert refused.returncode == 2 and "share: it is for a forecast; of" in refused.stderr, refused.stderr
+    refused = run("eval", studied / "model", tmp_path / "test.csv", "--beyond", "clamp")
+    assert refused.returncode == 2 and "beyond: it is for a text; " in refused.stderr, refused.stderr
     (tmp_path / "other.csv").write_text("walk,time,x,label\na,0,1,sideways\n", encoding="utf-8")
     refused = run("eval", studied / "model", tmp_path / "other.csv")
     assert refused.returncode == 1 and "'sideways' is no class of the model, which knows down, up" in refused.stderr

@@ -12,6 +12,7 @@ import subprocess
 import heed_inference
 import pytest
 from heed_program import ENCODERS, ENVIRONMENT, FURTHER_POSITIONS, PLAIN_POSITIONS, SMALL, program, run
+from safetensors.torch import load_file, save_file
 
 
 def built(name):
@@ -94,8 +95,10 @@ HOSTILE = [
     ({"model": {"heads": 3}}, "must be a positive multiple of num_heads"),
     ({"model": {"position": "nowhere"}}, 'position: "nowhere" is unknown'),
     ({"model": {"encoder": "oracle"}}, 'encoder: "oracle" is unknown'),
-    ({"model": {"width": 32768}}, "does not fit"),
-    ({"model": {"layers": 1024}}, "has no source"),
+    ({"model": {"width": 32768}}, "has more weights than model.safetensors holds"),
+    ({"model": {"layers": 1024, "width": 1 << 16, "heads": 1 << 16, "position": "alibi"}}, "has more weights than"),
+    ({"model": {"layers": 1024}}, "has more weights than"),
+    ({"model": {"kernel": 7, "encoder": "convolution", "position": "none"}}, "has no source"),
     ({"model": {"bias": None}}, "'bias' is not true or false"),
 ]
 
@@ -121,7 +124,7 @@ def test_a_hostile_config_is_refused(trained, change, expected):
     ("mamba2", {"heads": 1}, "reader0.conv_weight"),
     ("linear", {"encoder": "retention"}, "reader0.norm_weight"),
     ("mamba2", {"encoder": "gated-delta"}, "reader0.conv_weight"),
-    ("mamba2", {"width": 32768}, "does not fit"),
+    ("mamba2", {"width": 32768}, "has more weights than"),
 ])
 def test_sizes_that_an_encoder_in_linear_time_does_not_have_are_refused(text, tmp_path, encoder, change, expected):
     path = train(text, tmp_path / "run", "--encoder", encoder) / "config.json"
@@ -130,6 +133,25 @@ def test_sizes_that_an_encoder_in_linear_time_does_not_have_are_refused(text, tm
     result = continue_text(path.parent, "one", 1)
     assert result.returncode == 1
     assert expected in result.stderr, result.stderr
+
+
+def test_weights_that_are_no_numbers_are_refused(trained):
+    path = trained / "model.safetensors"
+    weights = {name: value.clone() for name, value in load_file(path).items()}
+    next(iter(weights.values())).view(-1)[3] = math.nan
+    save_file(weights, path)
+    assert "holds numbers that are not finite" in continue_text(trained, "one", 1).stderr
+    with pytest.raises(RuntimeError, match="model.safetensors: tensor '.*' holds numbers that are not finite"):
+        heed_inference.open_model(trained)
+
+
+def test_a_text_with_the_character_nul(tmp_path):
+    (tmp_path / "text.txt").write_text("a\0b ab\0ba " * 200, encoding="utf-8")
+    model = heed_inference.open_model(train(tmp_path / "text.txt", tmp_path / "run"))
+    assert model.vocabulary == "\0 ab"
+    assert len(model.probabilities("ab")) == 4
+    with pytest.raises(ValueError, match="prompt: expected none of the character NUL"):
+        model.generate("a\0", 1)
 
 
 def test_other_languages_load_the_c_library(trained):

@@ -258,6 +258,21 @@ def test_a_cache_is_as_it_was_after_an_error():
         with pytest.raises(ValueError, match=message):
             flash_attn.flash_attn_with_kvcache(new, cache, cache, new, new, **{"cache_seqlens": 2, **named})
         assert not cache.any()
+    places, half = {"cache_batch_idx": torch.tensor([0, 1]), "cache_seqlens": 0}, torch.ones(8, 2)
+    for message, q, k, v, named in [
+        (r"q: expected \[B, Nq, Hq, 4\] of torch.float32", new[..., :3], new, new, {}),
+        (r"q: .*Hq a multiple of the cache's 2 heads, got \[2, 1, 1, 4\]", new[:, :, :1], new, new, {}),
+        (r"k: expected \[2, 2, 2, 4\] of torch.float32, .* got \[2, 2, 1, 4\]", new, torch.ones(2, 2, 1, 4), torch.ones(2, 2, 2, 4), {}),
+        (r"v: expected \[2, 2, 2, 4\] of torch.float32, .* got \[2, 1, 2, 4\]", new, torch.ones(2, 2, 2, 4), new, {}),
+        (r"v: .* got \[1, 1, 2, 4\]", new, new, new[:1], {}),
+        (r"v: .* got \[2, 1, 2, 5\]", new, new, torch.ones(2, 1, 2, 5), {}),
+        (r"k: .* got .* of torch.float64", new, new.double(), new, {}),
+        (r"rotary_cos, rotary_sin: expected both or none", new, new, new, {"rotary_cos": half}),
+        (r"rotary_cos, rotary_sin: expected none without k", new, None, None, {"rotary_cos": half, "rotary_sin": half}),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            flash_attn.flash_attn_with_kvcache(q, cache, cache, k, v, **places, **named)
+        assert not cache.any()
     unused = torch.tensor([[0, -1], [2, 99]])  # what lies behind the tokens is not looked at
     flash_attn.flash_attn_with_kvcache(new, cache, cache, new, new, cache_seqlens=1, block_table=unused)
     assert cache[[0, 2], 1].all() and not cache[[1, 3]].any()

@@ -1,5 +1,7 @@
 """heed.replace_flex_attention and heed.enable: PyTorch's flex_attention through heed, however a caller came by it."""
 
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -185,3 +187,29 @@ def test_a_model_of_transformers(calls, padded):
         model.zero_grad()
     assert len(calls) == config.num_hidden_layers
     torch.testing.assert_close(*results, rtol=0, atol=2e-5)
+
+
+SOMEBODY_ELSES = """
+import pytest, torch, heed
+import torch.nn.attention.flex_attention as flex, torch.nn.attention.varlen as varlen
+code, sdpa, theirs = flex.flex_attention.__code__, torch.nn.functional.scaled_dot_product_attention, varlen.varlen_attn
+def wrapped(theirs):
+    def varlen_attn(*arguments, **named):
+        return theirs(*arguments, **named)
+    varlen_attn.__kwdefaults__ = theirs.__kwdefaults__
+    return varlen_attn
+varlen.varlen_attn = wrapped(theirs)
+for _ in range(2):
+    with pytest.raises(RuntimeError, match="varlen_attn: expected PyTorch's function"):
+        heed.enable()
+    assert flex.flex_attention.__code__ is code and torch.nn.functional.scaled_dot_product_attention is sdpa
+varlen.varlen_attn = theirs
+heed.enable()
+assert flex.flex_attention.__code__ is not code
+heed.disable()
+assert flex.flex_attention.__code__ is code
+"""
+
+
+def test_enable_beside_somebody_elses_varlen_attn_changes_nothing():
+    subprocess.run([sys.executable, "-c", SOMEBODY_ELSES], check=True)

@@ -97,6 +97,10 @@ CASES = {
     "clamp_max": cases(torch.clamp_max, *NUMBERS) + cases(lambda a: torch.clamp_max(a, 1), REALS),
     "detach_copy": cases(torch.detach, WHOLES),
     "relu": cases(torch.relu, REALS, WHOLES),
+    **{name: cases(function, REALS, SMALL) + cases(lambda a, f=function: f(a).floor(), tuple(base**n for n in range(-12, 13)), (base, base**3))
+       for name, function, base in (("log2", torch.log2, 2.0), ("log10", torch.log10, 10))},
+    **{name: cases(function, REALS, SMALL) + cases(lambda a, f=function: f(a) * 1e6, (-1e-3, -1e-6, 1e-12, 1e-6, 0.125, 0.999, 1.001))
+       for name, function in (("expm1", torch.expm1), ("sinh", torch.sinh))},
     "silu": cases(functional.silu, REALS),
     # Of infinity PyTorch's vectors of 64 bytes make NaN, its single numbers infinity.
     "gelu": cases(functional.gelu, [x for x in REALS if x != INF]) + cases(lambda a: functional.gelu(a, approximate="tanh"), REALS),
@@ -179,6 +183,30 @@ def test_an_operation_means_what_pytorch_computes(name):
                 same = torch.isclose(ours, theirs.to(ours.dtype), rtol=10 * bound, atol=10 * bound, equal_nan=True)
                 same |= theirs.isnan() & (ours == 0)
                 assert same.all(), (place, [(rows[i], ours[i], theirs[i]) for i in (~same).nonzero().flatten()[:4]])
+
+
+@pytest.mark.parametrize("real", [torch.float32, torch.float64, torch.bfloat16])
+def test_scores_that_are_whole_numbers(real):
+    """What ends in a whole number, which may be no multiple of the score, nor depend on it."""
+    generator = torch.Generator().manual_seed(3)
+    q, k, v = (torch.randn(1, 1, 10, 8, generator=generator, dtype=torch.float64).to(real) for _ in range(3))
+    ones = torch.randint(-3, 4, (10,), generator=generator)
+    pairs = torch.randint(-3, 4, (10, 10), generator=generator)
+    zero, places = torch.tensor(0), torch.arange(10)
+    for number, function in enumerate((
+        lambda s, b, h, i, j: -((i - j) ** 2), lambda s, b, h, i, j: ones[j] * 0.5, lambda s, b, h, i, j: pairs[i, j],
+        lambda s, b, h, i, j: pairs.int()[i, j], lambda s, b, h, i, j: i & j, lambda s, b, h, i, j: (s * 4).to(torch.int64) * 0.25,
+        lambda s, b, h, i, j: (s * 4).int(), lambda s, b, h, i, j: torch.where(s * 2.0 > 0, pairs[i, j], 0),
+        lambda s, b, h, i, j: j, lambda s, b, h, i, j: s + pairs[i, j],
+    )):  # fmt: skip
+        scores = (q.double() @ k.double().mT / 8**0.5)[0, 0].to(torch.float32 if real == torch.bfloat16 else real)
+        expected = torch.vmap(torch.vmap(lambda s, i, j, f=function: f(s, zero, zero, i, j), (0, None, 0)), (0, 0, None))(scores, places, places)
+        given = [t.clone().requires_grad_() for t in (q, k, v)]
+        output = heed.flex_attention(*given, score_mod=function)
+        bound = 2e-2 if real == torch.bfloat16 else 1e-5
+        torch.testing.assert_close(output.double()[0, 0], expected.double().softmax(-1) @ v.double()[0, 0], rtol=bound, atol=bound, msg=str(number))
+        output.sum().backward()
+        assert all(t.grad.isfinite().all() for t in given)
 
 
 def test_every_operation_has_its_edges():

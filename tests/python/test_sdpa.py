@@ -72,6 +72,8 @@ def test_masks_with_more_leading_dimensions():
 def test_grouped_heads():
     q, k, v = random(2, 6, 5, 4), random(2, 2, 7, 4, seed=1), random(2, 2, 7, 4, seed=2)
     assert_same(q, k, v, enable_gqa=True)
+    assert_same(random(2, 4, 5, 4), random(2, 2, 7, 4, seed=1), random(2, 1, 7, 3, seed=2), enable_gqa=True)
+    assert_same(random(2, 6, 5, 4), random(2, 2, 7, 4, seed=1), random(2, 3, 7, 3, seed=2), enable_gqa=True)
     with pytest.raises(RuntimeError, match="enable_gqa"):
         heed.scaled_dot_product_attention(q, k, v)
 

@@ -3,7 +3,9 @@ quantised layers, copies of what heed.enable() replaced."""
 
 import copy
 import pickle
+import warnings
 
+import numpy
 import pytest
 import torch
 import torch.nn.functional as F
@@ -107,3 +109,20 @@ def test_a_rotation_of_some_columns_with_a_scaling(width, turned):
     assert rotary.rotary_dim == turned
     with pytest.raises(ValueError, match="partial_rotary_factor is 0.5, but rotary_dim is"):
         heed.positions.Rotary(width, rotary_dim=turned, scaling={"rope_type": "linear", "factor": 2.0, "partial_rotary_factor": 0.5})
+
+
+def test_layers_under_vmap_are_one_product():
+    layer = heed.nn.MultiHeadAttention(8, 2, 0.0).eval()
+    X = torch.randn(3, 2, 5, 8)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # of vmap, which runs an operator without a rule row by row
+        mapped = torch.func.vmap(lambda x: layer(x, x, x))(X)
+    torch.testing.assert_close(mapped, torch.stack([layer(x, x, x) for x in X]))
+
+
+def test_weights_that_a_mask_hides_are_refused():
+    layer = torch.nn.Linear(2, 2, bias=False)
+    before = layer.weight.clone()
+    with pytest.raises(ValueError, match="source 'weight': expected a tensor or an array of numbers, got a masked array"):
+        heed.load_weights(layer, {"weight": numpy.ma.masked_array(numpy.ones((2, 2)), mask=numpy.eye(2))}, "torch")
+    assert torch.equal(layer.weight, before)

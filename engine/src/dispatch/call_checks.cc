@@ -45,6 +45,8 @@ Shape CheckQueriesAndKeys(const Attention& attention, const Input& q, const Inpu
   CheckSameElement("k", k, q);
   Shape shape{q.extent[0], q.extent[1], k.extent[1], q.extent[2], k.extent[2], q.extent[3], 0};
   const auto both = [&] { return "q is " + ShapeText(q.extent) + ", k is " + ShapeText(k.extent); };
+  if (q.extent == std::array<int64_t, 4>{} && q.extent != k.extent)
+    Refuse("q", "it is absent; expected [B, H, N, D] beside k, which is " + ShapeText(k.extent));
   if (k.extent == std::array<int64_t, 4>{} && q.extent != k.extent)
     Refuse("k", "it is absent; expected [B, Hkv, Nk, D] beside q, which is " + ShapeText(q.extent));
   if (k.extent[0] != shape.batch) Refuse("k", "batch sizes differ: " + both());

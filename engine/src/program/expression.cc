@@ -85,9 +85,7 @@ Code CodeOf(const Expression& result) {
 // The instructions of `second` behind those of `first`, whose result they take for the score.
 Code Chained(const Code& first, const Code& second) {
   CodeBuilder builder(first);
-  int score = first.result();
-  // What is whole there is real here, as scores are.
-  if (first[score].kind == Kind::kWhole) score = builder.Apply(kMultiply, {score, builder.Constant(1, Kind::kReal)});
+  const int score = first.result();
   const int tables = static_cast<int>(first.tables().size());
   std::vector<int> places;
   for (int index = 0; index < second.size(); ++index) {
@@ -109,7 +107,11 @@ Code Chained(const Code& first, const Code& second) {
 std::shared_ptr<const Code> CheckedScore(Code code) {
   if (code[code.result()].kind == Kind::kTruth)
     core::Refuse("score", "expected a program whose result is a number, got a boolean");
-  return std::make_shared<const Code>(std::move(code));
+  if (code[code.result()].kind == Kind::kReal) return std::make_shared<const Code>(std::move(code));
+  // What is whole in a program is real here, as scores are.
+  CodeBuilder builder(code);
+  return std::make_shared<const Code>(
+      builder.Finish({builder.Apply(kMultiply, {code.result(), builder.Constant(1, Kind::kReal)})}));
 }
 
 std::shared_ptr<const Code> CheckedMask(Code code) {

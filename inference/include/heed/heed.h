@@ -146,8 +146,8 @@ HEED_C_API heed_status heed_model_next(const heed_model* model, const char* prom
 
 /* Sizes and names of a model; names are in UTF-8 and valid while the model is open. columns and column: numbers of a step of
    labelled sequences, and their names. outputs: numbers of an answer (probabilities of classes or characters, one value, or the
-   values of a forecast). class: the name of a class, or a character. answers: of a row of so many steps, 1 unless each step has
-   one. 0 and NULL where a model has none. */
+   values of a forecast). class: the name of a class, or a character ("" is the character NUL). answers: of a row of so many
+   steps, 1 unless each step has one. 0 and NULL where a model has none. */
 HEED_C_API int64_t heed_model_columns(const heed_model* model);
 HEED_C_API const char* heed_model_column(const heed_model* model, int64_t column);
 /* The name of a category, from 0, of a text column; NULL where there is none. Features hold a category's number for a text, and
@@ -162,7 +162,8 @@ HEED_C_API int64_t heed_model_answers(const heed_model* model, int64_t steps);
    steps, or NULL for all; target [rows, steps], for a forecast whose target is none of the columns, else NULL. low and high,
    [rows, answers, outputs] or NULL: the interval around answers that held 80 % of the true values when the model was made; not
    for classes. All row-major without gaps. A row has the same bits alone and among others, except with a calendar, which learns
-   from all rows of a call, and with a self-attentive encoder without causality among rows of more than 16,384 steps. The thread
+   from all rows of a call, with Holt-Winters, whose rows of less than two seasons are forecast without one beside a longer row
+   and refused without, and with a self-attentive encoder without causality among rows of more than 16,384 steps. The thread
    keeps the memory of its largest call. */
 HEED_C_API heed_status heed_model_predict(const heed_model* model, const double* features, int64_t rows, int64_t steps,
                                           int64_t columns, const double* times, const int64_t* lengths, const double* target,

@@ -72,7 +72,7 @@ class TableModel(_Model):
         texts = {name: list(_names(LIBRARY.heed_model_category, model, place)) for place, name in enumerate(self.columns)}
         self.categories = {name: known for name, known in texts.items() if known}
         self.classes = list(_names(LIBRARY.heed_model_class, model))
-        with open(os.path.join(folder, "config.json"), encoding="utf-8") as file:  # which the library has read and checked
+        with open(os.path.join(folder, "config.json"), encoding="utf-8-sig") as file:  # which the library has read and checked
             config = json.load(file)
         self.name, form = config["name"], config["form"]
         self.goal, self.target, self.time = form["goal"], form["target"], form["time"]
@@ -84,9 +84,9 @@ class TableModel(_Model):
         """The answers of `heed predict` for sequences, in their order.
 
         data            [rows, steps, columns]: a NumPy array, or lists, whose rows may have different numbers of steps; for one
-                        column also [rows, steps]. Numbers in their original units, without scaling. None or NaN is a missing value,
-                        for models that were trained with some. A cell of a text column is the text in lists, its index in
-                        `categories` in arrays
+                        column also [rows, steps]. Numbers in their original units, without scaling. None, NaN and what
+                        a masked array hides are missing values, for models that were trained with some. A cell of a text column
+                        is the text, or a whole number for its digits, in lists, its index in `categories` in arrays
         lengths         whole numbers [rows]: steps of each row; None: all
         times           [rows, steps], for a model with `time`: increasing; dates as seconds since 1970 in UTC
         target          [rows, steps]: past values of the target, for a forecast whose target is none of the columns
@@ -138,12 +138,14 @@ class TableModel(_Model):
     def _number(self, value: Any, column: int, where: str, new: list[str] | None) -> float:
         """The number of a cell; for a text the index of its category. An unknown text adds a sentence to new; None: ValueError."""
         name = self.columns[column]
-        if not isinstance(value, str) or name not in self.categories:
+        if name not in self.categories:
             return float_of(value, f"{where}, {shown(name)}")
-        known, text = self.categories[name], value.strip()
+        # As a file has it: a whole number without decimals.
+        whole = not isinstance(value, str) and hasattr(value, "is_integer") and value.is_integer()
+        known, text = self.categories[name], str(int(value)) if whole else str(value).strip()
         if text in known:
             return float(known.index(text))
-        if text.lower() in _MISSING:
+        if value is None or text.lower() in _MISSING or text in ("<NA>", "NaT"):
             return math.nan
         told = f"{where}, {shown(name)}: {shown(value)} is no category of the model, which knows {', '.join(known[:20])}"
         if new is None:
@@ -172,7 +174,7 @@ class TextModel(_Model):
 
     def _take(self, folder: str, handle: Handle) -> None:
         super()._take(folder, handle)
-        self.vocabulary = "".join(_names(LIBRARY.heed_model_class, handle.pointer))
+        self.vocabulary = "".join(name or "\0" for name in _names(LIBRARY.heed_model_class, handle.pointer))
 
     def generate(self, prompt: str, characters: int) -> str:
         """Adds the most probable next character `characters` times: the text that `heed generate --temperature 0` writes after the

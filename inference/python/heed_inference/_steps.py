@@ -70,8 +70,12 @@ def of_array(name: str, value: Any, columns: int | None) -> Steps:
     import numpy
 
     X = numpy.asarray(value)
-    if X.dtype.kind not in "biufO":
-        raise ValueError(f"{name}: expected an array of numbers, got {X.dtype}")
+    if isinstance(value, numpy.ma.MaskedArray):
+        X = numpy.array(value.data, dtype=object)
+        X[numpy.ma.getmaskarray(value)] = None
+    text = X.dtype.kind == "O" and next((one for one in X.flat if isinstance(one, (str, bytes))), None)
+    if X.dtype.kind not in "biufO" or isinstance(text, (str, bytes)):
+        raise ValueError(f"{name}: expected an array of numbers, got {shown(text) if text else X.dtype}; give texts in lists")
     try:
         X = numpy.ascontiguousarray(X, dtype=numpy.float64)
     except (TypeError, ValueError) as error:
@@ -121,9 +125,11 @@ def beside(name: str, value: Any, data: Steps) -> Steps:
         steps = of_array(name, value, None)
     else:
         steps = of_lists(name, value, 1, lambda one, _, where: float_of(one, where))
-    if steps.counts != data.counts:
-        given = [len(steps.counts), steps.most]
-        raise ValueError(f"{name}: expected those of each step, {[len(data.counts), data.most]}, got {given}")
+    if len(steps.counts) != len(data.counts):
+        raise ValueError(f"{name}: expected {len(data.counts)} rows, as the data has, got {len(steps.counts)}")
+    for row, (given, expected) in enumerate(zip(steps.counts, data.counts, strict=True)):
+        if given != expected:
+            raise ValueError(f"{name}: row {row}: expected those of its {expected} steps, got {given}")
     return steps
 
 

@@ -6,7 +6,7 @@
 #include "encoders/sequence_encoder.h"
 #include "heed/error.h"
 #include "heed/layers.h"
-#include "heed/safetensors.h"
+#include "kept_network.h"
 #include "parameter.h"
 #include "series/answerer.h"
 
@@ -51,21 +51,13 @@ void RequireFits(const ConfigReader& config, const SeriesForm& form, const Netwo
     config.Fail("'network' and 'form' contradict each other");
 }
 
-// Any encoder has at least one square matrix of the width in each layer, and a learned table has a row for each step.
 void RequirePlausible(const ConfigReader& config, const std::string& weights_path, const NetworkOptions& network) {
-  double stored = 0;
-  for (const auto& [name, tensor] : OpenTensors(weights_path)) {
-    double count = 1;
-    for (const int64_t extent : tensor.entry->shape) count *= static_cast<double>(extent);
-    stored += count;
-  }
-  const auto width = static_cast<double>(network.encoder.width), layers = static_cast<double>(network.encoder.layers),
-             longest = static_cast<double>(network.longest), ffn_width = static_cast<double>(network.encoder.ffn_width);
-  double least = layers * width * (width + 2.0 * ffn_width) + width * static_cast<double>(network.features + network.outputs);
-  if (network.encoder.position == "learned") least += width * longest;
-  if (least > stored) config.Fail("the model that 'network' describes has more weights than model.safetensors holds");
-  if (network.encoder.position != "none" && layers * width * longest > kMostTable)
-    config.Fail("'longest' is too large for tables of this width");
+  const EncoderOptions& encoder = network.encoder;
+  if (!HoldsWeightsOf(encoder, network.features + network.outputs, weights_path))
+    config.Fail("the model that 'network' describes has more weights than model.safetensors holds");
+  const double table =
+      static_cast<double>(encoder.layers) * static_cast<double>(encoder.width) * static_cast<double>(network.longest);
+  if (encoder.position != "none" && table > kMostTable) config.Fail("'longest' is too large for tables of this width");
 }
 
 // A rounded running sum is what the laboratory trained with.
@@ -173,15 +165,7 @@ std::unique_ptr<SeriesModel::Answerer> ReadNetwork(const ConfigReader& config, c
   RequireFits(config, form, options);
   RequirePlausible(config, weights_path, options);
   auto network = std::make_unique<Network>(options, form);
-  Parameters parameters = network->parameters();
-  for (Parameter& parameter : parameters.list) {
-    const std::string fault = weights_path + ": tensor '" + parameter.name + "' holds numbers that are not finite";
-    parameter.assign = [fault, assign = parameter.assign](std::span<const float> values) {
-      if (!std::ranges::all_of(values, [](float value) { return std::isfinite(value); })) throw FileError(fault);
-      assign(values);
-    };
-  }
-  LoadWeights(parameters, weights_path);
+  LoadFiniteWeights(network->parameters(), weights_path);
   if (!network->HasScales()) throw FileError(weights_path + ": 'levels' is not a positive number for each feature");
   return network;
 }

@@ -248,8 +248,7 @@ class Translation:
         return self.apply("select", linear, self.text.real(self.value(a)), self.apply("divide", smooth, float(beta)))
 
     def elu(self, a: Any, alpha: Any = 1, scale: Any = 1, input_scale: Any = 1) -> Value:
-        powers = self.apply("exp", self.apply("multiply", a, float(input_scale)))
-        below = self.apply("multiply", self.apply("subtract", powers, 1.0), float(alpha))
+        below = self.apply("multiply", _expm1(self, self.apply("multiply", a, float(input_scale))), float(alpha))
         return self.apply("multiply", self.apply("select", self.apply("less", 0.0, a), a, below), float(scale))
 
     def leaky(self, a: Any, slope: Any = 0.01) -> Value:
@@ -296,6 +295,38 @@ def _tan(self: Translation, a: Any) -> Value:
     return self.apply("divide", self.apply("sin", a), self.apply("cos", a))
 
 
+def _logarithm(base: int) -> Operation:
+    """A multiple of the natural one, which of a power of the base is the whole number next to it, with the same gradient."""
+
+    def translated(self: Translation, a: Any) -> Value:
+        near = self.apply("multiply", self.apply("log", a), 1 / math.log(base))
+        whole = self.apply("floor", self.apply("add", near, 0.5))
+        power = self.apply("exp2", whole) if base == 2 else self.apply("power", float(base), whole)
+        exact = self.apply("and", self.apply("equal", power, a), self.apply("less", self.apply("absolute", near), 2000.0))
+        off = self.apply("select", exact, self.apply("subtract", whole, near), 0.0)
+        # Whole after the first product, so that floor changes nothing but has no gradient.
+        steps = self.apply("floor", self.apply("multiply", off, 2.0**60))
+        return self.apply("add", near, self.apply("multiply", steps, 2.0**-60))
+
+    return translated
+
+
+def _expm1(self: Translation, a: Any) -> Value:
+    """Near 0 as W. Kahan has it: the errors of exp(a) - 1 and of the logarithm of exp(a) are the same."""
+    power = self.apply("exp", a)
+    less = self.apply("subtract", power, 1.0)
+    ratio = self.apply("divide", self.apply("multiply", less, a), self.apply("log", power))
+    near = self.apply("select", self.apply("equal", power, 1.0), a, ratio)
+    return self.apply("select", self.apply("less", self.apply("absolute", a), 1.0), near, less)
+
+
+def _sinh(self: Translation, a: Any) -> Value:
+    less = _expm1(self, a)
+    near = self.apply("add", less, self.apply("divide", less, self.apply("add", less, 1.0)))
+    far = self.apply("subtract", self.apply("exp", a), self.apply("exp", self.apply("negate", a)))
+    return self.apply("multiply", 0.5, self.apply("select", self.apply("less", self.apply("absolute", a), 1.0), near, far))
+
+
 # Of one number it is the number, of a row the row, as long as type and shape are right.
 _SAME = ("_to_copy", "to", "alias", "clone", "view", "_unsafe_view", "reshape", "contiguous", "squeeze", "unsqueeze", "expand",
          "positive")  # fmt: skip
@@ -321,12 +352,11 @@ _OPERATIONS: dict[str, Operation] = {
     "sign": Translation.sign,
     "sgn": Translation.sign,
     "rsqrt": lambda self, a: self.apply("reciprocal", self.apply("sqrt", a)),
-    "expm1": lambda self, a: self.apply("subtract", self.apply("exp", a), 1.0),
-    "log2": lambda self, a: self.apply("multiply", self.apply("log", a), 1 / math.log(2)),
-    "log10": lambda self, a: self.apply("multiply", self.apply("log", a), 1 / math.log(10)),
+    "expm1": _expm1,
+    "log2": _logarithm(2),
+    "log10": _logarithm(10),
     "tan": _tan,
-    "sinh": lambda self, a: self.apply(
-        "multiply", 0.5, self.apply("subtract", self.apply("exp", a), self.apply("exp", self.apply("negate", a)))),
+    "sinh": _sinh,
     "cosh": lambda self, a: self.apply(
         "multiply", 0.5, self.apply("add", self.apply("exp", a), self.apply("exp", self.apply("negate", a)))),
     "erfc": lambda self, a: self.apply("subtract", 1.0, self.apply("erf", a)),

@@ -42,6 +42,15 @@ class SequenceData(NamedTuple):
         return len(self.rows)
 
 
+def unmasked(values: Any) -> Any:
+    """Masked arrays with None where they hide a value; others as they are."""
+    if not isinstance(values, numpy.ma.MaskedArray):
+        return values
+    plain = numpy.array(values.data, dtype=object)
+    plain[numpy.ma.getmaskarray(values)] = None
+    return plain
+
+
 def is_missing(value: Any) -> bool:
     """Whether it stands for no value: None, NaN, NaT, pandas' NA, or a text as files have it."""
     if isinstance(value, str):
@@ -207,7 +216,7 @@ class _Table:
     def __init__(self, data: Any) -> None:
         names = list(data) if isinstance(data, Mapping) else list(data.columns)
         # As files have them: without the spaces around them, and numbers as texts.
-        self._data = {str(name).strip(): data[name] for name in names}
+        self._data = {str(name).strip(): unmasked(data[name]) for name in names}
         if len(self._data) < len(names):
             raise ValueError(f"data: expected columns of different names, got {shown(names)}")
         self.names = list(self._data)
@@ -272,6 +281,11 @@ def _of_table(form: Form, data: Any, new_categories: str) -> list[SequenceData]:
 
 
 def _array(name: str, value: Any, dimensions: int) -> Floats:
+    value = numpy.asarray(unmasked(value))
+    text = next((one for one in value.flat if isinstance(one, (str, bytes))), None) if value.dtype.kind in "OSU" else None
+    if text is not None:
+        hint = "; give texts as a table, or their indices in categories"
+        raise ValueError(f"{name}: expected an array of numbers, got {shown(text)}{hint if name == 'data' else ''}")
     try:
         array = numpy.asarray(value, dtype=numpy.float64)
     except (TypeError, ValueError) as error:
@@ -284,7 +298,7 @@ def _array(name: str, value: Any, dimensions: int) -> Floats:
 def _of_array(form: Form, data: Any, lengths: Any, times: Any) -> list[SequenceData]:
     features = len(form.features)
     columns = features + len(form.categories)
-    X = numpy.asarray(data)
+    X = numpy.asarray(unmasked(data))
     X = _array("data", X[:, :, None] if X.ndim == 2 and columns == 1 else X, 3)
     if X.shape[2] != columns or X.size == 0:
         raise ValueError(f"data: the model reads [rows, steps, {columns}], got shape {list(X.shape)}")

@@ -40,7 +40,8 @@ class Answers(NamedTuple):
 
     def columns(self) -> dict[str, Any]:
         """Columns by name as `heed predict` writes them, for a frame: pandas.DataFrame(answers.columns()). A forecast has a row
-        for each value. Where a column of the data is called `low`, `high`, `row` or `ahead`, the target's name precedes that of ours."""
+        for each value. `row` counts the data's rows from 0, where the program's counts the file's lines from 1. Where a column of the
+        data is called `low`, `high`, `row` or `ahead`, the target's name precedes that of ours."""
         form, ahead = self.form, self.form.horizon
 
         def added(name: str) -> str:

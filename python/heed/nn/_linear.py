@@ -35,8 +35,9 @@ def _is_hooked(layer: torch.nn.Module) -> bool:
 
 
 def _eager(X: torch.Tensor) -> bool:
-    """Whether neither a compiler, which chooses its own engine, nor a tensor subclass, which may intercept the layer, runs."""
-    return type(X) is torch.Tensor and not torch.compiler.is_compiling()
+    """Whether neither a compiler, which chooses its own engine, nor a tensor subclass, which may intercept the layer, nor vmap,
+    which batches the layer as one product, runs."""
+    return type(X) is torch.Tensor and not torch.compiler.is_compiling() and not torch._C._are_functorch_transforms_active()
 
 
 def check_type(name: str, X: torch.Tensor, layer: torch.nn.Module, parameter: str = "weight") -> None:

@@ -182,9 +182,11 @@ KernelCode KernelCodeOf(const Code& forward, bool additive) {
   if (!scaled_alone) return {forward, 1};
   double factor = 1;
   const Instruction& last = builder[results[0]];
+  // What is left is a score, which a whole number is not.
   const auto factor_at = [&](std::size_t operand) {
     const Instruction& of = builder[last.operands[operand]];
-    return of.operation == kConstant && of.number != 0 && std::isfinite(of.number);
+    return of.operation == kConstant && of.number != 0 && std::isfinite(of.number) &&
+           builder[last.operands[1 - operand]].kind == Kind::kReal;
   };
   if (last.operation == kMultiply && (factor_at(0) || factor_at(1))) {
     const std::size_t constant = factor_at(0) ? 0 : 1;
