@@ -45,12 +45,6 @@ class CharacterModelTest : public ScratchFolderTest {
       tensors[name] = {"F32", shape, Bytes(numbers)};
     };
     add("embedding.weight", {4, kWidth});
-    if (far_embedding_) {
-      std::vector<float> numbers(4 * kWidth, 1.0f);
-      for (int64_t i = 0; i < 2 * kWidth; ++i) numbers[i] = static_cast<float>(i % 5) - 2;
-      numbers[2 * kWidth] = std::numeric_limits<float>::quiet_NaN();
-      tensors["embedding.weight"].bytes = Bytes(numbers);
-    }
     if (!tied) add("head.weight", {4, kWidth});
     if (position == "learned") add("encoder.learned.weight", {kContext, kWidth});
     if (encoder != "attention") AddReaders(encoder, add);
@@ -84,6 +78,14 @@ class CharacterModelTest : public ScratchFolderTest {
     }
     add("encoder.final_norm.weight", {kWidth});
     add("encoder.final_norm.bias", {kWidth});
+    if (overflows_) {
+      // Normalised, the other characters have 0 where the first norm's weight is larger than a float can be twice.
+      std::vector<float> numbers(4 * kWidth, 0.0f), weight(kWidth, 1.0f);
+      for (int64_t i = 0; i < 4 * kWidth; ++i) numbers[i] = static_cast<float>((i / kWidth == 2) == (i % kWidth >= kWidth - 2));
+      for (int64_t i = 1; i < 4 * kWidth; i += 2) numbers[i] = -numbers[i];
+      weight[kWidth - 1] = std::numeric_limits<float>::max();
+      tensors.at("embedding.weight").bytes = Bytes(numbers), tensors.at("encoder.norm0.weight").bytes = Bytes(weight);
+    }
     WriteTensors(At("model.safetensors"), tensors);
   }
   // Two layers in linear time with two heads.
@@ -122,7 +124,7 @@ class CharacterModelTest : public ScratchFolderTest {
   }
   SerialExecutor serial_;
   float far_bias_ = 0.0f;
-  bool far_embedding_ = false;  // of the third character
+  bool overflows_ = false;  // at the third character
 };
 
 TEST_F(CharacterModelTest, StepsAreTheWholePass) {
@@ -204,7 +206,7 @@ TEST_F(CharacterModelTest, StatesGoBackToWhatTheyHold) {
 // As of a whole pass: all answers behind a number that is none are none.
 TEST_F(CharacterModelTest, StatesThatAreLostAreToldByTheAnswer) {
   for (const char* encoder : kInLinearTime) {
-    far_embedding_ = true;
+    overflows_ = true;
     const CharacterModel model = OpenInLinearTime(encoder);
     CharacterModel::Caches caches = model.NewCaches();
     for (const auto& [text, finite] : {std::pair{"ab", true}, {"c", false}, {"a", false}, {"ab", false}}) {

@@ -82,7 +82,7 @@ TEST_F(CountingModelTest, TheLikeliestGoesOn) {
   EXPECT_EQ(model.Continue("éa", 5, [&](std::string_view character) { heard += character; }), "babab");
   EXPECT_EQ(heard, "babab");
   EXPECT_EQ(model.Decode(model.Encode("éca")), "éca");
-  EXPECT_TRUE(Holds(WhatOf<InvalidArgument>([&] { model.Continue("x", 1); }), "text: character 0, 'x', is not among the 4"));
+  EXPECT_TRUE(Holds(WhatOf<InvalidArgument>([&] { model.Continue("x", 1); }), "prompt: character 0, 'x', is not among the 4"));
   EXPECT_TRUE(Holds(WhatOf<InvalidArgument>([&] { model.Continue("", 1); }), "prompt: it is empty"));
   EXPECT_TRUE(Holds(WhatOf<InvalidArgument>([&] { model.Continue("a", -1); }), "characters: -1 is not 0 or more"));
   EXPECT_TRUE(Holds(WhatOf<InvalidArgument>([&] { model.Next(Tokens{4}); }), "tokens: 4 is outside 0..3"));
