@@ -43,9 +43,7 @@ RecordedRun RunFrom(const Json& json) {
   return run;
 }
 
-}  // namespace
-
-std::string Line(const Record& record) {
+std::string HeadOf(const Record& record) {
   Json models = Json::array(), baselines = Json::array(), columns = Json::array();
   for (const RecordedModel& one : record.models) {
     models.push_back({{"encoder", one.model.encoder},
@@ -67,6 +65,7 @@ std::string Line(const Record& record) {
                         {"id", record.id},
                         {"times", record.times},
                         {"seconds", record.seconds},
+                        {"simple_loss", record.simple_loss},
                         {"rates", record.rates},
                         {"weights", record.weights},
                         {"validation_weights", record.validation_weights},
@@ -75,7 +74,7 @@ std::string Line(const Record& record) {
                         {"baselines", std::move(baselines)}});
 }
 
-std::string Line(const RecordedRun& run) {
+std::string LineOf(const RecordedRun& run) {
   Json curve = Json::array(), best = Json::object();
   for (const lab::CurvePoint& point : run.curve) curve.push_back({point.steps, Short(point.training), Short(point.validation)});
   for (const auto& [steps, state] : run.best) {
@@ -90,6 +89,14 @@ std::string Line(const RecordedRun& run) {
                         {"best", std::move(best)}});
 }
 
+}  // namespace
+
+std::string Text(const Record& record) {
+  std::string text = HeadOf(record) + '\n';
+  for (const RecordedRun& run : record.runs) text += LineOf(run) + '\n';
+  return text;
+}
+
 Record ReadRecord(const std::filesystem::path& path) {
   std::istringstream lines(lab::ReadFile(path));
   std::string line;
@@ -99,6 +106,7 @@ Record ReadRecord(const std::filesystem::path& path) {
                 .id = json.at("id"),
                 .times = json.at("times"),
                 .seconds = json.at("seconds"),
+                .simple_loss = json.at("simple_loss"),
                 .rates = Numbers(json.at("rates")),
                 .weights = Numbers(json.at("weights")),
                 .validation_weights = Numbers(json.at("validation_weights"))};

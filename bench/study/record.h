@@ -39,7 +39,7 @@ struct RecordedModel {
 struct Record {
   std::string name{}, id{};
   int64_t times = 8;
-  double seconds = 0;
+  double seconds = 0, simple_loss = 0;  // see lab::Contest
   std::vector<double> rates{}, weights{}, validation_weights{};
   std::vector<lab::Column> columns{};
   std::vector<RecordedModel> models{};
@@ -47,8 +47,7 @@ struct Record {
   std::vector<RecordedRun> runs{};
 };
 
-std::string Line(const Record& record);  // without its runs
-std::string Line(const RecordedRun& run);
+std::string Text(const Record& record);
 // Throws FileError, or nlohmann::json::exception where it is no record.
 Record ReadRecord(const std::filesystem::path& path);
 

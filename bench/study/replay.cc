@@ -13,11 +13,10 @@
 namespace heed::bench {
 namespace {
 
-constexpr int64_t kPatience = 4;  // as a course has it
-
-std::vector<std::size_t> Draw(std::size_t count, lab::Random& random) {
+// In order where nothing is to be drawn.
+std::vector<std::size_t> Draw(std::size_t count, lab::Random* random) {
   std::vector<std::size_t> drawn(count);
-  for (std::size_t& one : drawn) one = random.Below(count);
+  for (std::size_t i = 0; i < count; ++i) drawn[i] = random == nullptr ? i : random->Below(count);
   return drawn;
 }
 
@@ -80,7 +79,7 @@ class RecordedTraining : public lab::Training {
     }
     curve_.push_back(*point);
     if (curve_.back().validation < curve_[best_].validation) best_ = curve_.size() - 1;
-    ended_ = std::ssize(curve_) - 1 - static_cast<int64_t>(best_) >= kPatience && 8 * reached_ >= whole_;
+    ended_ = lab::PastItsBest(curve_, best_, whole_);
   }
 
   lab::Outcome OnItsWay() const {
@@ -117,12 +116,13 @@ double LongestRate(const std::vector<const RecordedRun*>& runs) {
 
 }  // namespace
 
-RecordedContest::RecordedContest(const Record& record, uint64_t seed) : record_(record), seed_(seed) {
-  lab::Random random(seed);
-  blocks_ = Draw(record.weights.size(), random), validation_blocks_ = Draw(record.validation_weights.size(), random);
+RecordedContest::RecordedContest(const Record& record, std::optional<uint64_t> seed) : record_(record), seed_(seed) {
+  lab::Random random(seed.value_or(0));
+  lab::Random* draws = seed ? &random : nullptr;
+  blocks_ = Draw(record.weights.size(), draws), validation_blocks_ = Draw(record.validation_weights.size(), draws);
   id = record.id, columns = record.columns, settings = nlohmann::ordered_json::object();
   for (const RecordedModel& one : record.models) models.push_back(one.model);
-  if (!record.baselines.empty()) simple_loss = record.baselines.front().validation;
+  simple_loss = record.simple_loss;
   weights = At(record.weights, blocks_), validation_weights = At(record.validation_weights, validation_blocks_);
 }
 
@@ -135,9 +135,9 @@ std::unique_ptr<lab::Training> RecordedContest::Begin(const lab::Trial& trial) c
     if (run->rate == longest_rate) longest.push_back(run);
   }
   const std::size_t model = std::ranges::find(models, trial.model.Id(), &lab::Contender::Id) - models.begin();
-  lab::Random random(seed_ * 7919 + trial.seed * 31 + model);
-  const std::size_t drawn = random.Below(own.size());
-  return std::make_unique<RecordedTraining>(*this, *own[drawn], *longest[drawn], trial.steps, validation_blocks_);
+  lab::Random random(seed_.value_or(0) * 7919 + trial.seed * 31 + model);
+  const std::size_t drawn = seed_ ? random.Below(own.size()) : trial.seed;
+  return std::make_unique<RecordedTraining>(*this, *own.at(drawn), *longest.at(drawn), trial.steps, validation_blocks_);
 }
 
 double RecordedContest::StepSeconds(const lab::SizedContender& model) const {

@@ -3,7 +3,9 @@
 #define HEED_BENCH_STUDY_REPLAY_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "bench/study/record.h"
@@ -12,11 +14,11 @@ namespace heed::bench {
 
 // What a study of a record draws by chance, all of it with replacement: which recorded run stands for a model's seed, and which
 // blocks of the validation and of the test part there are. The truth about a model is then its mean over all runs and blocks
-// on record.
+// on record. Without a seed nothing is drawn: seeds and blocks are those on record, and a study is the one that ran.
 class RecordedContest : public lab::Contest {
  public:
   // `record` must outlive it.
-  RecordedContest(const Record& record, uint64_t seed);
+  RecordedContest(const Record& record, std::optional<uint64_t> seed);
 
   std::unique_ptr<lab::Training> Begin(const lab::Trial& trial) const override;
   double StepSeconds(const lab::SizedContender& model) const override;
@@ -26,7 +28,7 @@ class RecordedContest : public lab::Contest {
 
  private:
   const Record& record_;
-  uint64_t seed_;
+  std::optional<uint64_t> seed_;
   std::vector<std::size_t> blocks_, validation_blocks_;
 };
 

@@ -9,11 +9,6 @@
 #include "lab/training/divergence.h"
 
 namespace heed::lab {
-namespace {
-
-constexpr int64_t kPatience = 4;  // points in a row without a better one, after which a course ends
-
-}  // namespace
 
 Course::Course(std::unique_ptr<Learner> learner, const TrainOptions& options)
     : learner_(std::move(learner)), options_(options), optimizer_(NamedParameters(learner_->module()), options) {
@@ -56,7 +51,7 @@ void Course::Measure() {
     best_weights_.reserve(optimizer_.parameters().size());
     for (const auto& [name, parameter] : optimizer_.parameters()) best_weights_.push_back(parameter.detach().clone());
   }
-  ended_ = std::ssize(curve_) - 1 - static_cast<int64_t>(best_) >= kPatience && 8 * step_ >= options_.steps;
+  ended_ = PastItsBest(curve_, best_, options_.steps);
 }
 
 void Course::AtBest(const std::function<void()>& measure) {

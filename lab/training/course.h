@@ -19,9 +19,8 @@
 namespace heed::lab {
 
 // The learner's loss on the validation part is taken at the points of PointAfter, where options.steps are the whole, and the
-// weights that had the least are kept. A course ends, whatever it is asked for, once four points in a row have brought nothing
-// better, which is four times the steps of the best, and an eighth of options.steps is done; and where it diverges after a
-// first point.
+// weights that had the least are kept. A course ends, whatever it is asked for, where PastItsBest says so, and where it
+// diverges after a first point.
 class Course {
  public:
   // options.schedule must be "free", which has no last step: InvalidArgument.

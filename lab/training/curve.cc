@@ -28,6 +28,11 @@ int64_t PointAfter(int64_t steps, int64_t whole) {
   return at(power);
 }
 
+bool PastItsBest(std::span<const CurvePoint> curve, std::size_t best, int64_t whole) {
+  constexpr std::size_t kPatience = 4;
+  return curve.size() - 1 - best >= kPatience && 8 * curve.back().steps >= whole;
+}
+
 std::optional<Foretold> Foretell(std::span<const CurvePoint> curve, int64_t steps) {
   const auto best = std::ranges::min_element(curve, {}, &CurvePoint::validation);
   if (best == curve.end()) return std::nullopt;

@@ -2,6 +2,7 @@
 #ifndef HEED_LAB_TRAINING_CURVE_H_
 #define HEED_LAB_TRAINING_CURVE_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -17,6 +18,10 @@ struct CurvePoint {
 // The first point behind so many steps of a training that is measured after whole * 2^(k/2) steps for every whole k, but not
 // before a sixty-fourth of `whole` and 8 steps, unless `whole` is less.
 int64_t PointAfter(int64_t steps, int64_t whole);
+
+// Whether a training of `whole` steps has ended by itself at the last point, where that of the least validation loss is `best`:
+// four points in a row have brought nothing better, which is four times its steps, and an eighth of `whole` is done.
+bool PastItsBest(std::span<const CurvePoint> curve, std::size_t best, int64_t whole);
 
 // What a curve foretells: the loss on the validation part after so many steps, and how far that is below its least so far.
 struct Foretold {

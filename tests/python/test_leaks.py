@@ -142,7 +142,17 @@ def growth(call, times):
     return [after - earlier for after, earlier in zip(held(), before)]
 
 
-@pytest.mark.parametrize("times", [pytest.param(300, id="some"), pytest.param(10_000, id="many")])
+@pytest.fixture
+def only_new_objects():
+    """The collector leaves alone what the test found: torch and jax have a million objects, which it would walk at every look."""
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
+
+
+@pytest.mark.usefixtures("only_new_objects")
+@pytest.mark.parametrize("times", [pytest.param(100, id="some"), pytest.param(10_000, id="many")])
 @pytest.mark.parametrize("door", DOORS)
 def test_many_calls_hold_no_more_than_few(door, times):
     call = door()
