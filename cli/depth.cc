@@ -12,7 +12,7 @@
 #include "cli/fields.h"
 #include "cli/outcome.h"
 #include "cli/place.h"
-#include "lab/data/reference_text.h"
+#include "lab/data/default_text.h"
 #include "lab/data/text.h"
 #include "lab/report/output_place.h"
 #include "lab/training/interrupt.h"
@@ -34,7 +34,7 @@ int RunDepth(const DepthArguments& arguments, const Context& context) {
   lab::DepthOptions options = OptionsOf(lab::DepthBudget(arguments.budget), arguments.flags, "a study of depth", context);
   if (arguments.no_training) options.trained.clear();
   lab::Validate(options);
-  const lab::Text text = lab::TextOrReference(arguments.text, context.quiet);
+  const lab::Text text = lab::TextOrDefault(arguments.text, context.quiet);
   if (!arguments.out.empty()) lab::RequireWritableFolder(arguments.out);
   lab::WatchForInterrupt();
   const lab::Corpus corpus = lab::MakeCorpus(text, options.context);
@@ -53,7 +53,7 @@ int RunDepth(const DepthArguments& arguments, const Context& context) {
 void AddDepth(CLI::App& app, Run& run) {
   CLI::App* command = app.add_subcommand("depth", "Measure deep stacks: rank, entropy and gradients by layer, and what trains");
   const auto arguments = std::make_shared<DepthArguments>(*command);
-  AddName(*command, "TEXT", arguments->text, "UTF-8 file; - for standard input; default: CPython's language reference");
+  AddName(*command, "TEXT", arguments->text, "UTF-8 file; - for standard input; default: docstrings of CPython's library");
   AddName(*command, "--out", arguments->out, "Folder for report.html, its figures and numbers; work that was stopped goes on");
   command->add_option("--budget", arguments->budget, "quick: seconds, default: half a minute, long: minutes, on two cores")
       ->capture_default_str();

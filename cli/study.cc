@@ -13,7 +13,7 @@
 #include "cli/outcome.h"
 #include "cli/place.h"
 #include "heed/error.h"
-#include "lab/data/reference_text.h"
+#include "lab/data/default_text.h"
 #include "lab/study/findings.h"
 #include "lab/study/study.h"
 #include "lab/training/interrupt.h"
@@ -65,7 +65,7 @@ int StudyText(const StudyArguments& arguments, const Context& context) {
   options.seed = context.seed, options.threads = ThreadsOf(context), options.quiet = context.quiet;
   lab::Validate(options);
   lab::Validate(companions, options);
-  const lab::Text text = lab::TextOrReference(arguments.text, context.quiet);
+  const lab::Text text = lab::TextOrDefault(arguments.text, context.quiet);
   lab::WatchForInterrupt();
   const lab::Subject subject = lab::SubjectOf(text, options, lab::KeepsLearntTable());
   const lab::StudyResult result = lab::RunStudy(subject, options, arguments.out);
@@ -80,7 +80,7 @@ void AddStudy(CLI::App& app, Run& run) {
       "study", "Compare encoders and positional encodings on a text or on labelled sequences, and write a page");
   const auto arguments = std::make_shared<StudyArguments>(*command);
   AddName(*command, "TEXT", arguments->text,
-          "UTF-8 file; - for standard input; default: CPython's language reference; CSV or NPY with --target");
+          "UTF-8 file; - for standard input; default: docstrings of CPython's library; CSV or NPY with --target");
   AddName(*command, "--out", arguments->out, "Folder for report.html, its figures and numbers; a stopped study goes on in it")
       ->capture_default_str();
   command->add_option("--budget", arguments->budget, "quick: a minute, default: five, long: an hour, on two cores")

@@ -21,7 +21,7 @@
 #include "cli/fields.h"
 #include "cli/place.h"
 #include "heed/error.h"
-#include "lab/data/reference_text.h"
+#include "lab/data/default_text.h"
 #include "lab/data/text.h"
 #include "lab/report/environment.h"
 #include "lab/report/json.h"
@@ -224,7 +224,7 @@ int RunAlone(const TrainArguments& arguments, const Context& context) {
         "distributed: torchrun started {} processes, each of which would train alone into --out; give --distributed", size));
   }
   return RunTrain(
-      arguments, context, [&] { return lab::TextOrReference(arguments.text, context.quiet); }, nullptr);
+      arguments, context, [&] { return lab::TextOrDefault(arguments.text, context.quiet); }, nullptr);
 }
 
 void PrintTrained(const TrainArguments& arguments, const lab::TrainedOne& trained, bool json) {
@@ -305,7 +305,7 @@ int RunDistributed(const TrainArguments& arguments, const Context& given) {
       lab::Validate(options);
       lab::RequireShared(options.model, arguments.sequence_ranks);
     }
-    text = lab::TextOrReference(arguments.text, context.quiet);
+    text = lab::TextOrDefault(arguments.text, context.quiet);
     return Settings(arguments, context, text);
   });
   ranks->ShareSequences(arguments.sequence_ranks);
@@ -318,7 +318,7 @@ void AddTrain(CLI::App& app, Run& run) {
       app.add_subcommand("train", "Train a language model over the characters of a text, or a model of labelled sequences");
   const auto arguments = std::make_shared<TrainArguments>(*command);
   AddName(*command, "TEXT", arguments->text,
-          "UTF-8 file; - for standard input; default: CPython's language reference; CSV or NPY with --target");
+          "UTF-8 file; - for standard input; default: docstrings of CPython's library; CSV or NPY with --target");
   AddName(*command, "--out", arguments->out,
           "Folder for config.json, model.safetensors and, for a text, checkpoint.safetensors and metrics.jsonl")
       ->required();

@@ -50,7 +50,7 @@ void PanelWorks::Fill(int64_t b, int64_t head) {
     for (int64_t piece = 0; piece < pieces_; ++piece) {
       const KeyRange reach = part_(range.reach, piece, cut_);
       if (reach.empty()) continue;
-      const KeyRange keys = plan_.Narrow(range, {b, heads, queries, reach}, cut_.tile);
+      const KeyRange keys = plan_.Trim(range, {b, heads, queries, reach}, cut_.tile);
       if (keys.empty()) continue;
       PanelWork& work = works_[static_cast<std::size_t>(index * pieces_ + piece)];
       work.keys = keys.end - keys.begin;

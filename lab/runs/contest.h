@@ -153,8 +153,10 @@ Compared CompareWithMethod(const ContestResult& result, const std::vector<double
 //    rates go on, half of them while there are more than four, two and one (Jamieson and Talwalkar 2016, "Non-stochastic best
 //    arm identification and hyperparameter optimization"). From a quarter on a model stops that could not become the best even
 //    if its curve, and the leader's, were wrong by half of the gain that they foretell.
-// 3. What is left of the seconds that all models with all seeds would take goes to further seeds of those that may be the best,
-//    until one is known to be within half of what counts as nothing, or the seconds are spent.
+// 3. What is left of the seconds that all models with all seeds would take goes to further seeds of two at a time:
+//    of the leader, and of the one that it may yet lose most to (Kalyanakrishnan et al. 2012, "PAC subset selection in
+//    stochastic multi-armed bandits"), until the leader is known to be within half of what counts as nothing, or the seconds
+//    are spent.
 // Validation decides all of that; the test part is looked at after whole trainings alone. Jobs that the store holds, where
 // there is one, are not repeated; it also keeps the weights of each model's first whole training, see WeightsIn. Progress on
 // stderr begins with `what`. Throws Divergence where every model diverges, and what DoJobs throws.

@@ -18,12 +18,14 @@ namespace {
 
 constexpr int64_t kMostSteps = int64_t{1} << 40;
 constexpr double kShares[] = {1.0 / 16, 1.0 / 8, 1.0 / 4, 1.0 / 2, 1};  // of the steps, after which rates and models stop
-constexpr double kFirstStop = 1.0 / 4;  // before, attention that will win still lies where it began
-constexpr int64_t kLeastSteps = 200;    // before which a curve foretells nothing
-constexpr double kLaw = 0.5;            // share of a gain that a curve foretells by which it may be wrong
-constexpr double kOneRun = 0.05;        // share of the loss that another seed may make, where there is one run
-constexpr double kForRates = 0.4;       // of a training's seconds that a model has for rates that are not kept
-constexpr int64_t kMostRuns = 4;        // times Conduct::seeds, of one model
+constexpr double kFirstLook = 1.0 / 32;  // share of the steps after which the first standings are told: within half a minute
+constexpr int64_t kLeastLook = 64;       // steps, of fewer of which there is no first look
+constexpr double kFirstStop = 1.0 / 4;   // before, attention that will win still lies where it began
+constexpr int64_t kLeastSteps = 200;     // before which a curve foretells nothing
+constexpr double kLaw = 0.5;             // share of a gain that a curve foretells by which it may be wrong
+constexpr double kOneRun = 0.05;         // share of the loss that another seed may make, where there is one run
+constexpr double kForRates = 0.4;        // of a training's seconds that a model has for rates that are not kept
+constexpr int64_t kMostRuns = 4;         // times Conduct::seeds, of one model
 
 const Measure kStepSeconds = {.name = "step_seconds",
                               .label = "Seconds of a step",
@@ -93,6 +95,7 @@ class Race {
   ContestResult Run() {
     Pace();
     Begin();
+    LookFirst();
     for (const double share : kShares) {
       Round(share);
       KeepBetterRates(share);
@@ -212,13 +215,25 @@ class Race {
 
   Job Whole(Lane& lane) const { return JobOf(contest_.id, lane, entries_[lane.entry].steps, contest_.columns, /*whole=*/true); }
 
-  void Round(double share) {
-    std::vector<Lane*> going;
+  std::vector<Lane*> AllLanes() {
+    std::vector<Lane*> all;
     for (std::vector<Lane>& lanes : lanes_) {
-      for (Lane& lane : lanes) going.push_back(&lane);
+      for (Lane& lane : lanes) all.push_back(&lane);
     }
+    return all;
+  }
+
+  void Round(double share) {
+    const std::vector<Lane*> going = AllLanes();
     Advance(fmt::format("{}: {:g} %", what_, 100 * share), going, share);
     for (const Lane* lane : going) entries_[lane->entry].tried.push_back({lane->rate, lane->reached, lane->Validation()});
+  }
+
+  // Somebody who waits sees early that there is something to see; nothing is decided.
+  void LookFirst() {
+    if (std::ranges::any_of(entries_, [](const Entry& entry) { return entry.steps < kLeastLook; })) return;
+    Advance(fmt::format("{}: {:.1f} %", what_, 100 * kFirstLook), AllLanes(), kFirstLook);
+    TellStandings(kFirstLook);
   }
 
   // The better half, until there are four of them after a sixteenth of the steps, two after an eighth, one after a quarter.
@@ -275,17 +290,18 @@ class Race {
   void TellStandings(double share) const {
     if (options_.conduct.quiet) return;
     std::vector<const Lane*> order;
+    const auto loss_of = [](const Lane& lane) { return lane.Diverged() ? INFINITY : lane.Validation(); };
     for (const std::vector<Lane>& lanes : lanes_) {
-      if (!lanes.empty()) order.push_back(&lanes.front());
+      if (!lanes.empty()) order.push_back(&*std::ranges::min_element(lanes, {}, loss_of));
     }
-    std::ranges::stable_sort(order, {}, &Lane::Validation);
+    std::ranges::stable_sort(order, {}, [&](const Lane* lane) { return loss_of(*lane); });
     const Measure& loss = contest_.columns.front().measure;
     std::vector<std::string> standing, stopped;
     standing.reserve(order.size()), stopped.reserve(stopped_.size());
     for (const Lane* lane : order)
       standing.push_back(fmt::format("{} {}", entries_[lane->entry].model.Label(), loss.Text(lane->Validation())));
     for (const auto& [i, lane] : stopped_) stopped.push_back(entries_[i].model.Label());
-    std::fprintf(stderr, "%s, after %g %% of a training, on the validation part: %s%s\n", what_.c_str(), 100 * share,
+    std::fprintf(stderr, "%s, after %.3g %% of a training, on the validation part: %s%s\n", what_.c_str(), 100 * share,
                  fmt::format("{}", fmt::join(standing, ", ")).c_str(),
                  stopped.empty() ? "" : fmt::format("; stopped: {}", fmt::join(stopped, ", ")).c_str());
   }
@@ -299,41 +315,44 @@ class Race {
     return losses;
   }
 
-  // Those that may be the best by the validation part, the least loss first; one where it is known to be within half of
-  // what counts as nothing.
-  std::vector<std::size_t> Contending() const {
+  // By the validation part, the least loss first.
+  std::vector<Judged> Judgement() const {
     std::vector<Score> scores(entries_.size());
     for (std::size_t i = 0; i < entries_.size(); ++i) scores[i].losses = ValidationOf(i);
-    const std::vector<Judged> judged = Judge(scores, contest_.validation_weights);
-    std::vector<std::size_t> contending;
-    for (const Judged& one : judged) {
-      if (one.standing == Standing::kLeads || one.standing == Standing::kTied) contending.push_back(one.contender);
-    }
+    return Judge(scores, contest_.validation_weights);
+  }
+
+  // Who is to have a further run: the leader, unless it is known to be within half of what counts as nothing and has its seeds,
+  // and the one that it may yet lose most to. Runs of others would change less of what the answer rests on.
+  std::vector<std::size_t> Deciding() const {
+    const std::vector<Judged> judged = Judgement();
     const double margin = MarginOf(options_.tolerance, judged.front().loss, contest_.simple_loss);
-    if (judged.front().may_lose <= margin / 2) contending.resize(1);
-    return contending;
+    const bool known = judged.front().may_lose <= margin / 2;
+    const auto runs = [&](const Judged& one) { return std::ssize(lanes_[one.contender]); };
+    const int64_t most = known ? options_.conduct.seeds : kMostRuns * options_.conduct.seeds;
+    std::vector<std::size_t> deciding;
+    if (runs(judged.front()) < most) deciding.push_back(judged.front().contender);
+    const Judged* rival = nullptr;
+    for (const Judged& one : judged) {
+      if (known || one.standing != Standing::kTied || runs(one) >= most) continue;
+      if (rival == nullptr || one.by_both.low < rival->by_both.low) rival = &one;
+    }
+    if (rival != nullptr) deciding.push_back(rival->contender);
+    return deciding;
   }
 
   void AddSeeds() {
-    const auto most = kMostRuns * options_.conduct.seeds;
-    for (int64_t runs = 1; runs < most; ++runs) {
-      std::vector<std::size_t> contending = Contending();
-      if (contending.size() == 1 && runs >= options_.conduct.seeds) return;
+    for (int64_t round = 1;; ++round) {
       double left = purse_ - spent_;
-      std::vector<std::size_t> chosen;
-      for (const std::size_t i : contending) {
-        left -= static_cast<double>(entries_[i].steps) * CostOf(i);
-        if (left >= 0) chosen.push_back(i);
-      }
-      if (chosen.empty()) return;
       std::vector<Lane*> going;
-      going.reserve(chosen.size());
-      for (const std::size_t i : chosen) {
-        const uint64_t seed = options_.conduct.seed + static_cast<uint64_t>(lanes_[i].size());
-        lanes_[i].push_back({i, entries_[i].rate, seed});
+      for (const std::size_t i : Deciding()) {
+        left -= static_cast<double>(entries_[i].steps) * CostOf(i);
+        if (left < 0) continue;
+        lanes_[i].push_back({i, entries_[i].rate, options_.conduct.seed + static_cast<uint64_t>(lanes_[i].size())});
+        going.push_back(&lanes_[i].back());
       }
-      for (const std::size_t i : chosen) going.push_back(&lanes_[i].back());
-      Advance(fmt::format("{}: run {}", what_, runs + 1), going, 1);
+      if (going.empty()) return;
+      Advance(fmt::format("{}: further runs, {}", what_, round), going, 1);
     }
   }
 

@@ -19,13 +19,13 @@ void SetTextBudget(StudyOptions& options) {
   options.encoders = {"attention", "convolution", "gru", "lstm"}, options.positions = {"rotary", "relative"};
   options.objectives = {"causal"};
   options.rates = {6e-3, 1.2e-2, 2.4e-2};
-  options.width = 64, options.context = 64, options.batch = 8;
-  options.seconds = 15, options.seeds = 4, options.validation = 16384, options.test = 49152;
+  options.width = 64, options.context = 256, options.batch = 4;
+  options.seconds = 30, options.seeds = 2, options.validation = 16384, options.test = 98304;
   if (options.budget == "quick") {
-    options.seconds = 5, options.rates = {1.2e-2}, options.seeds = 2, options.validation = 8192, options.test = 32768;
+    options.seconds = 5, options.rates = {1.2e-2}, options.validation = 8192, options.test = 32768;
   } else if (options.budget == "long") {
-    options.layers = 4, options.width = 96, options.context = 128, options.batch = 16;
-    options.seconds = 100, options.validation = 32768, options.test = 131072;
+    options.layers = 4, options.width = 96, options.batch = 8;
+    options.seconds = 100, options.seeds = 4, options.validation = 32768, options.test = 131072;
     options.encoders = {"attention", "convolution", "dilated", "gru", "lstm"};
     options.positions = {"rotary", "relative", "shaw"}, options.objectives = {"causal", "masked"};
   }

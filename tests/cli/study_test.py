@@ -357,6 +357,6 @@ def test_texts_and_folders_that_cannot_be_used(tmp_path, book):
 def test_without_a_text_it_says_what_it_reads(tmp_path):
     result = run("study", "--out", tmp_path / "r", *tiny(seeds=1, steps=1, encoders="convolution"))
     assert result.returncode == 0, result.stderr
-    assert "pydoc_data/topics.py" in result.stderr
+    assert "docstrings of CPython" in result.stderr
     without = run("study", "--out", tmp_path / "s", *tiny(), env={**os.environ, "PATH": "/nowhere"})
     assert without.returncode == 1 and "python3" in without.stderr

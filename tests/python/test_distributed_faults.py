@@ -181,7 +181,8 @@ def test_a_rank_that_refuses_its_arguments_tells_the_others(ranks):
         ({"window": (1, 2, 3)}, "window: expected (left, right)"),
         ({"colour": "red"}, "colour: not an option of heed.distributed.attention"),
         ({"return_weights": True}, "return_weights: not returned by heed.distributed"),
-        ({"packed": ([0, 17], [0, 18])}, "query_offsets"),
+        ({"packed": ([0, 17], [0, 18])}, "query_offsets: expected to end at the 18 queries of all ranks, got 17"),
+        ({"packed": ([0, 18], [0, 5]), "method": "ring"}, "key_offsets: expected to end at the 18 keys of all ranks, got 5"),
         ({"position": heed.positions.Learned(8, 18)}, "position: Learned is added to the input"),
     ],
 )  # fmt: skip

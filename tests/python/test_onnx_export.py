@@ -1,7 +1,10 @@
 """heed.export_onnx: encoders of every kind as programs of PyTorch's operators, and as ONNX files that onnxruntime answers alike."""
 
 import csv
+import math
 import pathlib
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -98,8 +101,9 @@ def test_a_kept_network(tmp_path):
 
 @pytest.mark.parametrize(
     "options, expected",
-    [({"dropout": 0.5, "seed": 1}, "dropout"), ({"empty_row": "uniform"}, "empty_row"), ({"mask": heed.mask(lambda b, h, i, j: i >= j)}, "mask_program")],
-)
+    [({"dropout": 0.5, "seed": 1}, "dropout"), ({"empty_row": "uniform"}, "empty_row"), ({"mask": heed.mask(lambda b, h, i, j: i >= j)}, "mask_program"),
+     ({"prefix_lengths": torch.tensor([1, 2]), "causal": True}, "prefix_lengths")],
+)  # fmt: skip
 def test_what_has_no_counterpart_is_named(options, expected):
     class Layer(torch.nn.Module):
         def forward(self, X):
@@ -123,6 +127,9 @@ def test_further_options_and_programs():
         {"score": wave, "position": heed.positions.Alibi(4, symmetric=False)},
         {"sinks": torch.randn(4), "causal": True},
         {"sinks": torch.randn(2, 1, 9), "key_lengths": torch.tensor([0, 5])},
+        {"query_lengths": torch.tensor([3, 9])},
+        {"bias": torch.zeros(9, 9).index_fill(0, torch.tensor(3), -torch.inf), "softcap": 3.0},
+        {"score": heed.score(lambda s, b, h, i, j: torch.where(i == 3, -torch.inf, s))},
     ):
 
         class Layer(torch.nn.Module):
@@ -132,3 +139,35 @@ def test_further_options_and_programs():
         inputs = torch.randn(2, 4, 9, 8), torch.randn(2, 2, 9, 8), torch.randn(2, 2, 9, 8)
         plain = torch.export.export(Layer(), inputs, strict=False).run_decompositions(dict(FORMULAS))
         torch.testing.assert_close(plain.module()(*inputs), Layer()(*inputs), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_programs_count_positions_in_float32(dtype):
+    scheme = heed.positions.Kerple(2)
+
+    class Layer(torch.nn.Module):
+        def forward(self, X):
+            return heed.attention(X, X, X, causal=True, position=scheme)
+
+    X = torch.randn(1, 2, 3000, 8, generator=torch.Generator().manual_seed(0)).to(dtype)
+    with torch.no_grad():
+        plain = torch.export.export(Layer(), (X,), strict=False).run_decompositions(dict(FORMULAS))
+        torch.testing.assert_close(plain.module()(X), Layer()(X), rtol=0, atol=4 * torch.finfo(dtype).eps)
+
+
+def test_real_lengths_count_the_steps_that_they_reach():
+    layer, X = heed.nn.MultiHeadAttention(16, 4, 0.0).eval(), torch.randn(3, 9, 16)
+    inputs = (X, X, X, torch.tensor([2.5, math.nan, 9.0]))
+    plain = torch.export.export(layer, inputs, strict=False).run_decompositions(dict(FORMULAS))
+    torch.testing.assert_close(plain.module()(*inputs), layer(*inputs), rtol=1e-5, atol=1e-5)
+
+
+def test_the_first_call_of_a_program_may_be_the_export(tmp_path):
+    """In a process of its own: a program that was traced before hides what tracing does within the export."""
+    pytest.importorskip("onnxscript")
+    code = """import sys, torch, heed
+for scheme in "kerple", "fire":
+    model = heed.nn.make_encoder("attention", 16, layers=1, heads=2, causal=True, position=scheme, max_len=16, max_distance=5)
+    heed.export_onnx(model, (torch.randn(3, 9, 16),), sys.argv[1])
+"""
+    subprocess.run([sys.executable, "-c", code, str(tmp_path / "model.onnx")], check=True)

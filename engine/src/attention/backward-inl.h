@@ -7,7 +7,7 @@
 //
 // Dao 2023, "FlashAttention-2", algorithm 2, with heed's layout: scores and dS are stored [key, query], so that every product
 // is broadcast scalars times vectors and nothing is transposed. A chunk of keys has dK and dV of its own for each piece of the
-// queries, which are added in the order of the pieces, and its share of dQ in the order of the chunks, whoever computes them.
+// queries, which are added in the order of the pieces, and its part of dQ in the order of the chunks, whoever computes them.
 #if defined(HEED_ATTENTION_BACKWARD_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef HEED_ATTENTION_BACKWARD_INL_H_
 #undef HEED_ATTENTION_BACKWARD_INL_H_
@@ -41,13 +41,13 @@ class BackwardChunk {
         scratch_(scratch),
         hooks_(hooks),
         scores_(problem, scratch, hooks),
-        normaliser_(problem, scratch.lanes, scratch.minus_lse, scratch.share, scratch.reference, scratch.sum),
+        normaliser_(problem, scratch.lanes, scratch.minus_lse, scratch.correction, scratch.reference, scratch.sum),
         key_home_(problem, scratch),
         query_home_(problem, scratch) {
     Choose(problem, scratch, scores_, hooks, normaliser_, products_);
   }
 
-  // The share of one piece of the queries of one key head in dK and dV of one chunk of its keys, and the chunk's share of their
+  // What one piece of the queries of one key head in dK and dV of one chunk of its keys, and the chunk's part of their
   // dQ. next: what is likely to come after it, or null.
   void Run(const attention::ChunkPlace& place, const attention::ChunkPlace* next) {
     const attention::Plan& plan = problem_.plan;
@@ -182,7 +182,7 @@ class BackwardChunk {
   // After ReadLogSumExps.
   void Pack() {
     products_->Begin(panel_);
-    ReadNumbers(problem_.correction, T{0}, scratch_.share);
+    ReadNumbers(problem_.correction, T{0}, scratch_.correction);
     normaliser_.Set(panel_.width);
     // d lse / d s is p too, so its gradient joins the term that p multiplies.
     ReadNumbers(problem_.d_lse, T{0}, scratch_.minus_delta);

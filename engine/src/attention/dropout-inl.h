@@ -77,10 +77,10 @@ class DrawnRow {
   void Drop(int64_t keys, T* weights) const {
     for (int64_t j = 0; j < keys; ++j) weights[j] = Dropped(j) ? T{0} : weights[j];
   }
-  // shares[j] = `scale`, 0 where the weight is dropped.
+  // kept[j] = `scale`, 0 where the weight is dropped.
   template <class T>
-  void Shares(int64_t keys, T scale, T* shares) const {
-    for (int64_t j = 0; j < keys; ++j) shares[j] = Dropped(j) ? T{0} : scale;
+  void KeptFactors(int64_t keys, T scale, T* kept) const {
+    for (int64_t j = 0; j < keys; ++j) kept[j] = Dropped(j) ? T{0} : scale;
   }
 
  private:

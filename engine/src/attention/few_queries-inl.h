@@ -205,7 +205,7 @@ HWY_NOINLINE void ScoresOfFew(const RowReader<T, kElement>& keys, int64_t count,
             }
           }
       };
-      // Rows are read in pieces of so many vectors.
+      // Rows are read so many vectors at a time.
       constexpr int kPiece = 4;
       int64_t c = part * lanes;
       for (; c + (kPiece - 1) * kWide + lanes <= width; c += kPiece * kWide) add.template operator()<kPiece>(c);

@@ -177,17 +177,17 @@ class QueryHome {
     if (const HeadRows<T> rows = SumsOf(panel, 0, chunk, apart);
         panel.heads == 1 && first && rows.element_stride == 1 && still == 0)
       return store(rows.Row(panel.begin), rows.row_stride);
-    T* shares = scratch_.query_rows;  // packed queries are no longer needed
+    T* sums = scratch_.query_rows;  // packed queries are no longer needed
     const int64_t stride = problem_.cut.head_dim;
-    store(shares, stride);
+    store(sums, stride);
     for (int64_t w = 0; w < panel.used(); ++w) {
       const HeadRows<T> rows = SumsOf(panel, w / panel.count, chunk, apart);
       T* row = rows.Row(panel.begin + w % panel.count);
-      if (still >> w & 1) std::fill_n(shares + w * stride, head_dim_, T{0});
+      if (still >> w & 1) std::fill_n(sums + w * stride, head_dim_, T{0});
       if (first) {
-        for (int64_t c = 0; c < head_dim_; ++c) row[c * rows.element_stride] = shares[w * stride + c];
+        for (int64_t c = 0; c < head_dim_; ++c) row[c * rows.element_stride] = sums[w * stride + c];
       } else {
-        for (int64_t c = 0; c < head_dim_; ++c) row[c * rows.element_stride] += shares[w * stride + c];
+        for (int64_t c = 0; c < head_dim_; ++c) row[c * rows.element_stride] += sums[w * stride + c];
       }
     }
   }
@@ -218,7 +218,7 @@ void FinishQueries(const attention::BackwardProblem<T>& problem, int64_t b, int6
     for (int64_t chunk = 1; problem.d_q_parts && chunk < cut.chunks; ++chunk) {
       const attention::KeyRange keys = attention::ChunkOf(range.reach, chunk, cut);
       // A chunk that a panel saw nothing of has left its part as it was.
-      if (plan.Narrow(range, {b, {h, h + 1}, {begin, end}, keys}, cut.tile).empty()) continue;
+      if (plan.Trim(range, {b, {h, h + 1}, {begin, end}, keys}, cut.tile).empty()) continue;
       const T* part = problem.QueryPart(b, h, chunk);
       for (int64_t i = begin; i < end; ++i)
         for (int64_t c = 0; c < width; ++c) *sums.At(i, c) += part[i * width + c];

@@ -29,11 +29,12 @@ template <class T>
 class Normaliser {
  public:
   // Arrays of [panel] to work in; the first two are filled by who has the numbers, see Set.
-  Normaliser(const attention::Problem& problem, const attention::Lanes<T>& lanes, T* minus_lse, T* share, T* reference, T* sum)
-      : problem_(problem), lanes_(lanes), minus_lse_(minus_lse), share_(share), reference_(reference), sum_(sum) {}
+  Normaliser(const attention::Problem& problem, const attention::Lanes<T>& lanes, T* minus_lse, T* correction, T* reference,
+             T* sum)
+      : problem_(problem), lanes_(lanes), minus_lse_(minus_lse), correction_(correction), reference_(reference), sum_(sum) {}
 
-  // minus_lse holds the log-sum-exp of each lane in nats (-inf: the lane has no weights), share its correction, 0 where there
-  // is none.
+  // minus_lse holds the log-sum-exp of each lane in nats (-inf: the lane has no weights), correction what rounding took from
+  // it, 0 where that is not known.
   void Set(int64_t width) {
     for (int64_t w = 0; w < width; ++w) minus_lse_[w] = MinusInPowersOfTwo(minus_lse_[w]);
   }
@@ -42,8 +43,8 @@ class Normaliser {
   void Prepare(const Panel& panel, int64_t tile_keys, Scores<T>& scores, T* tile) {
     uint64_t far = 0;
     for (int64_t w = 0; w < panel.width; ++w) {
-      if (share_[w] != 0) continue;
-      share_[w] = 1;
+      if (correction_[w] != 0) continue;
+      correction_[w] = 1;
       if (w < panel.used() && Far(minus_lse_[w])) far |= uint64_t{1} << w;
     }
     if (far == 0) return;
@@ -51,7 +52,7 @@ class Normaliser {
     for (int64_t w = 0; w < panel.used(); ++w) {
       if ((far >> w & 1) == 0 || sum_[w] == 0) continue;
       minus_lse_[w] = reference_[w];
-      share_[w] = T{1} / sum_[w];
+      correction_[w] = T{1} / sum_[w];
     }
   }
 
@@ -74,16 +75,16 @@ class Normaliser {
 
   // What turns the scores of some lanes into weights.
   struct Lanes {
-    hn::Vec<hn::ScalableTag<T>> minus_lse, share;
+    hn::Vec<hn::ScalableTag<T>> minus_lse, correction;
 
     HWY_INLINE hn::Vec<hn::ScalableTag<T>> Weight(const T* score) const {
-      return hn::Mul(PowerOfTwo(d_, hn::Add(hn::Load(d_, score), minus_lse)), share);
+      return hn::Mul(PowerOfTwo(d_, hn::Add(hn::Load(d_, score), minus_lse)), correction);
     }
   };
   // Those from w on.
-  HWY_INLINE Lanes At(int64_t w) const { return {hn::Load(d_, minus_lse_ + w), hn::Load(d_, share_ + w)}; }
+  HWY_INLINE Lanes At(int64_t w) const { return {hn::Load(d_, minus_lse_ + w), hn::Load(d_, correction_ + w)}; }
   // That of lane w in all lanes.
-  HWY_INLINE Lanes Of(int64_t w) const { return {hn::Set(d_, minus_lse_[w]), hn::Set(d_, share_[w])}; }
+  HWY_INLINE Lanes Of(int64_t w) const { return {hn::Set(d_, minus_lse_[w]), hn::Set(d_, correction_[w])}; }
 
  private:
   // Where half the spacing of numbers reaches 2^-18 (2^6 in float): some thirty roundings of a weight.
@@ -114,7 +115,7 @@ class Normaliser {
   static constexpr hn::ScalableTag<T> d_{};
   const attention::Problem& problem_;
   const attention::Lanes<T>& lanes_;
-  T *minus_lse_, *share_, *reference_, *sum_;
+  T *minus_lse_, *correction_, *reference_, *sum_;
 };
 
 }  // namespace heed::HWY_NAMESPACE

@@ -110,12 +110,12 @@ void HideRowsWithoutWeights(const Panel& panel, const T* lse, attention::Lanes<T
   lanes.hidden = lanes.idle;
 }
 
-// Of the keys that a panel reaches in a piece of them, those between tiles that are hidden from all of it.
+// Of the keys that a panel reaches among some, those between tiles that are hidden from all of it.
 inline attention::KeyRange NarrowPanel(const attention::Plan& plan, const Panel& panel, const attention::KeyRange& keys,
                                        int64_t tile) {
   const attention::PairBlock pairs{
       panel.b, {panel.head, panel.head + panel.heads}, {panel.begin, panel.begin + panel.count}, keys};
-  return plan.Narrow(panel.range, pairs, tile);
+  return plan.Trim(panel.range, pairs, tile);
 }
 
 // Whether so many keys and values come from farther than the second-level cache whenever they are walked.

@@ -44,7 +44,7 @@ bool Plan::SeesAny(int64_t b, int64_t h, int64_t i, const QueryRow& row) const {
 
 namespace {
 
-// Widens what a panel reaches, and narrows where it needs no mask, by one row.
+// Takes one row into what a panel reaches and into where it needs no mask.
 void Include(const QueryRow& row, bool ranked, PanelRange& range, bool& any) {
   if (!row.active()) return;
   // Where a row looks at keys that are not its own, or at some of a range only, every tile takes mask code.
@@ -126,7 +126,7 @@ int64_t FirstSeen(const Judge& judge, int64_t begin, int64_t end, bool backwards
 
 }  // namespace
 
-KeyRange Plan::Narrow(const PanelRange& range, const PairBlock& pairs, int64_t tile) const {
+KeyRange Plan::Trim(const PanelRange& range, const PairBlock& pairs, int64_t tile) const {
   const KeyRange& keys = pairs.keys;
   // Queries that look at all keys alike are not asked for what they may see.
   if (!hidden_.judges() || range.uniform != 0 || keys.empty() || pairs.queries.empty()) return keys;

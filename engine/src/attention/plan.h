@@ -70,7 +70,7 @@ class Plan {
 
   // Of the keys of some pairs, which begin with a tile, those from the first to the last tile that is not hidden as a whole.
   // range: what their queries reach.
-  KeyRange Narrow(const PanelRange& range, const PairBlock& pairs, int64_t tile) const;
+  KeyRange Trim(const PanelRange& range, const PairBlock& pairs, int64_t tile) const;
   // What is hidden for a reason of its own: all that is not said by rows, but for a dense mask.
   bool judges() const { return hidden_.judges(); }
   bool hides() const { return hidden_.any() || hidden_.judges(); }

@@ -376,22 +376,22 @@ struct BackwardTangentScratch {
 
 template <class T>
 struct BackwardScratch : ScoreScratch<T> {
-  T* query_rows;               // [panel, D padded], scaled by scale
-  T* d_out;                    // [Dv, panel]
-  T* out;                      // [Dv, panel], or rows [queries, Dv padded] of few queries
-  T* d_out_rows;               // [panel, Dv padded]
-  T* minus_lse;                // [panel], base 2; -inf for inactive lanes
-  T *share, *reference, *sum;  // [panel], see attention/normaliser-inl.h
-  T* minus_delta;              // [panel]
-  T* weights;                  // [tile, panel]
-  T* d_scores;                 // [tile, panel]
-  T* d_queries;                // [D, panel]
+  T* query_rows;                    // [panel, D padded], scaled by scale
+  T* d_out;                         // [Dv, panel]
+  T* out;                           // [Dv, panel], or rows [queries, Dv padded] of few queries
+  T* d_out_rows;                    // [panel, Dv padded]
+  T* minus_lse;                     // [panel], base 2; -inf for inactive lanes
+  T *correction, *reference, *sum;  // [panel], see attention/normaliser-inl.h
+  T* minus_delta;                   // [panel]
+  T* weights;                       // [tile, panel]
+  T* d_scores;                      // [tile, panel]
+  T* d_queries;                     // [D, panel]
   HeldRows<T> values;
   T *d_keys, *d_values;      // of a piece [chunk, D padded], [chunk, Dv padded]; none where not wanted
   T *key_sums, *value_sums;  // the same of all pieces so far, where one task sums over them
   // Few queries: gradients of scores and what dropout makes of 1 [queries, kFewTileKeys]; dQ, and the same before the tile at
   // hand [queries, D padded].
-  T *few_d_scores, *few_shares, *few_d_queries, *few_before;
+  T *few_d_scores, *few_kept, *few_d_queries, *few_before;
   // See attention/pair_rows-inl.h; in pairs half as many rows.
   uint32_t *d_out_pairs = nullptr, *out_pairs = nullptr;            // [Dv, panel]
   uint32_t *query_row_pairs = nullptr, *d_out_row_pairs = nullptr;  // [panel, D padded], [panel, Dv padded]
@@ -410,7 +410,7 @@ struct BackwardScratch : ScoreScratch<T> {
     out = arena.Take<T>(cut.value_dim, cut.panel);
     d_out_rows = arena.Take<T>(cut.panel * cut.value_dim);
     minus_lse = arena.Take<T>(cut.panel);
-    share = arena.Take<T>(cut.panel);
+    correction = arena.Take<T>(cut.panel);
     reference = arena.Take<T>(cut.panel);
     sum = arena.Take<T>(cut.panel);
     minus_delta = arena.Take<T>(cut.panel);
@@ -424,7 +424,7 @@ struct BackwardScratch : ScoreScratch<T> {
     value_sums = arena.Take<T>(wanted.values && facts.sums_pieces ? walked * cut.value_dim : 0);
     const int64_t few = facts.QueriesInRows();
     few_d_scores = arena.Take<T>(few * simd::kFewTileKeys);
-    few_shares = arena.Take<T>(few * simd::kFewTileKeys);
+    few_kept = arena.Take<T>(few * simd::kFewTileKeys);
     few_d_queries = arena.Take<T>(few * cut.head_dim);
     few_before = arena.Take<T>(few * cut.head_dim);
     d_out_pairs = arena.Take<uint32_t>(facts.InPairs(shape.value_dim), cut.panel);

@@ -41,19 +41,19 @@ class RowGradients final : public GradientProducts<T> {
   void Take(const TileSight& tile) override {
     const TilePlace& place = tile.strips()[0].place;
     const bool scores = problem_.wants_scores;
-    StripSight piece{place, scores_.FillRows(tile.strips()[0], scratch_.few_scores)};
+    StripSight strip{place, scores_.FillRows(tile.strips()[0], scratch_.few_scores)};
     if (scores) MultiplyOut(values_.Packed(place.tile_key, place.key, place.keys), problem_.ComesFromMemory(), place.keys);
-    for (int64_t w = 0; w < place.used; ++w) Weigh(piece, w);
+    for (int64_t w = 0; w < place.used; ++w) Weigh(strip, w);
     if (scores && !scores_.alone()) {
       AddRowsToTile(scratch_.few_d_scores, place.keys, place.used, Target<T>{scratch_.d_scores, place.panel, false});
       scores_.Accumulate(place, scratch_.d_scores);
     }
-    if (scores && problem_.d_q.present()) AddToQueries(piece, tile.masked());
-    if (!TakesAllPairs(piece.seen, [&] { return this->Finite(); })) piece.seen = scores_.sight().SeeAgain(place, tile.masked());
+    if (scores && problem_.d_q.present()) AddToQueries(strip, tile.masked());
+    if (!TakesAllPairs(strip.seen, [&] { return this->Finite(); })) strip.seen = scores_.sight().SeeAgain(place, tile.masked());
     if (problem_.d_v.present())
-      AddToKeys(piece, scratch_.few_scores, this->d_out_rows_, this->shape_.value_dim, this->d_values_);
+      AddToKeys(strip, scratch_.few_scores, this->d_out_rows_, this->shape_.value_dim, this->d_values_);
     if (scores && problem_.d_k.present())
-      AddToKeys(piece, scratch_.few_d_scores, this->QueryRows(), this->shape_.head_dim, this->d_keys_);
+      AddToKeys(strip, scratch_.few_d_scores, this->QueryRows(), this->shape_.head_dim, this->d_keys_);
   }
 
   void Close() override {
@@ -78,13 +78,13 @@ class RowGradients final : public GradientProducts<T> {
 
   // The row of lane w, as GradientProducts::Weigh has it; whole vectors, beyond the keys too. What is hidden has a weight of 0,
   // and no gradient, whatever its value holds.
-  void Weigh(const StripSight& piece, int64_t w) {
-    const TilePlace& place = piece.place;
-    T *weights = scratch_.few_scores + w * kKeys, *d_scores = scratch_.few_d_scores + w * kKeys, *shares = nullptr;
+  void Weigh(const StripSight& strip, int64_t w) {
+    const TilePlace& place = strip.place;
+    T *weights = scratch_.few_scores + w * kKeys, *d_scores = scratch_.few_d_scores + w * kKeys, *kept = nullptr;
     if (this->Dropping()) {
-      shares = scratch_.few_shares;
+      kept = scratch_.few_kept;
       const DropoutStream stream = StreamOf(problem_.attention.dropout, problem_.dropout, place.b, place.heads[w]);
-      DrawnRow(stream, place, w).Shares(place.keys, static_cast<T>(problem_.dropout.kept_scale), shares);
+      DrawnRow(stream, place, w).KeptFactors(place.keys, static_cast<T>(problem_.dropout.kept_scale), kept);
     }
     const typename Normaliser<T>::Lanes of = this->normaliser_.Of(w);
     const auto minus_delta = hn::Set(d_, scratch_.minus_delta[w]);
@@ -96,36 +96,36 @@ class RowGradients final : public GradientProducts<T> {
       const auto p = of.Weight(weights + j);
       auto gradient = hn::Load(d_, d_scores + j);
       hn::Store(p, d_, weights + j);
-      if (shares) {
-        const auto share = hn::Load(d_, shares + j);
-        hn::Store(hn::Mul(p, share), d_, weights + j);
-        gradient = hn::IfThenZeroElse(hn::Eq(share, hn::Zero(d_)), hn::Mul(share, gradient));
+      if (kept) {
+        const auto factor = hn::Load(d_, kept + j);
+        hn::Store(hn::Mul(p, factor), d_, weights + j);
+        gradient = hn::IfThenZeroElse(hn::Eq(factor, hn::Zero(d_)), hn::Mul(factor, gradient));
       }
       if (has_terms) gradient = hn::Add(gradient, terms.Of(filled + j, p, entropy));
       gradient = hn::Mul(p, hn::Add(gradient, minus_delta));
-      if (piece.seen == Seen::kSome) gradient = hn::IfThenZeroElse(hn::Eq(p, hn::Zero(d_)), gradient);
+      if (strip.seen == Seen::kSome) gradient = hn::IfThenZeroElse(hn::Eq(p, hn::Zero(d_)), gradient);
       hn::Store(gradient, d_, d_scores + j);
     }
     if (scratch_.lanes.uniform >> w & 1) std::fill_n(d_scores, place.keys, T{0});
   }
 
   // sums[key + j, :] += sum over queries of tile[w, j] * rows[w, :]
-  void AddToKeys(const StripSight& piece, const T* tile, const HeadRows<const T>& rows, int64_t width,
+  void AddToKeys(const StripSight& strip, const T* tile, const HeadRows<const T>& rows, int64_t width,
                  const HeadRows<T>& sums) {
-    const TilePlace& place = piece.place;
-    if (!TakesAllPairs(piece.seen, [&] { return this->Finite(); }))
+    const TilePlace& place = strip.place;
+    if (!TakesAllPairs(strip.seen, [&] { return this->Finite(); }))
       return this->AddVisibleRows(place, {tile, 1, kKeys}, rows, width, sums);
     const HeadRows<T> own{sums.Row(place.key - this->begin_), sums.row_stride, 1};
     ForFew(place.used, [&]<int kQueries>() { OuterOfFew<kQueries>(tile, place.keys, rows, width, own, !this->fresh_); });
   }
 
-  void AddToQueries(const StripSight& piece, bool masked) {
+  void AddToQueries(const StripSight& strip, bool masked) {
     const int64_t stride = problem_.cut.head_dim;
     if (this->blank_) std::fill_n(scratch_.few_d_queries, panel_->used() * stride, T{0});
     this->blank_ = false;
-    const TilePlace& place = piece.place;
+    const TilePlace& place = strip.place;
     const FewSums<T> sums{scratch_.few_d_queries, scratch_.few_before, stride, this->shape_.head_dim, false};
-    sums.Add(scores_.keys().Packed(place.tile_key, place.key, place.keys), place, scratch_.few_d_scores, piece.seen,
+    sums.Add(scores_.keys().Packed(place.tile_key, place.key, place.keys), place, scratch_.few_d_scores, strip.seen,
              scratch_.lanes, [&] { return scores_.sight().SeeAgain(place, masked); });
   }
 };

@@ -140,8 +140,8 @@ class RowOutput : public PanelOutput<T> {
   // The scores of what is seen of each strip, and how much that is; -inf around the strips, up to `keys`.
   virtual void FillStrips(const TileSight& tile, int64_t keys, std::array<Seen, kMaxStrips>& seen) {
     HideAround(tile, keys);
-    const StripSight& piece = tile.strips()[0];
-    seen[0] = scores_.FillRows(piece, OfStrip(piece.place));
+    const StripSight& strip = tile.strips()[0];
+    seen[0] = scores_.FillRows(strip, OfStrip(strip.place));
   }
 
   void HideAround(const TileSight& tile, int64_t keys) const {

@@ -135,17 +135,17 @@ class Scores {
     }
   }
 
-  // rows[x, j] = the scores of query x and key j of a piece of few queries, -inf where it may not look, where they are made in
+  // rows[x, j] = the scores of query x and key j of a strip of few queries, -inf where it may not look, where they are made in
   // rows. Returns how much is seen.
-  Seen FillRows(const StripSight& piece, T* rows) {
-    const TilePlace& place = piece.place;
+  Seen FillRows(const StripSight& strip, T* rows) {
+    const TilePlace& place = strip.place;
     MultiplyRows(problem_, keys_, place, scratch_, rows);
     for (int64_t w = 0; w < place.used; ++w) {
       T* row = rows + w * simd::kFewTileKeys;
       for (PositionHook<T>* hook : hooks_) hook->AddToRow(place, w, row);
-      if (piece.seen == Seen::kSome) sight_.HideInRow(place, w, row);
+      if (strip.seen == Seen::kSome) sight_.HideInRow(place, w, row);
     }
-    return sight_.hides() ? Seen::kSome : piece.seen;
+    return sight_.hides() ? Seen::kSome : strip.seen;
   }
 
   // Who makes the products of queries and keys in the place of the kernels; null if nobody does.

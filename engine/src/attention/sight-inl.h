@@ -97,7 +97,7 @@ class TileSight {
   bool masked_, any_ = false;
 };
 
-// How a boundary tile is cut: in strips, or as the piece of it that any lane reaches.
+// How a boundary tile is cut: in strips, or as one, of what any lane reaches.
 enum class Boundary { kStrips, kPiece };
 
 // The ranges of all lanes relative to a tile; those that see none of it end where they begin.
@@ -127,7 +127,7 @@ void NarrowLanes(D d, const attention::Lanes<T>& lanes, TilePlace& place) {
   place.lane_begin = std::min(place.lane_begin, place.lane_end);
 }
 
-// The visible words of a narrowed strip, from the ranges of its lanes; ranks: those of the batch row's keys, or null.
+// The visible words of a strip, as far as any lane reaches, from the ranges of its lanes; ranks: those of the batch row's keys, or null.
 template <class D, class T>
 void SeeRanges(D d, attention::Lanes<T>& lanes, const TilePlace& place, const int32_t* ranks) {
   const hn::RebindToSigned<D> di;
@@ -242,10 +242,10 @@ class Sight {
     }
   }
 
-  // What is seen of a place, pair by pair, where a tile that was cut as one piece does not tell yet.
+  // What is seen of a place, pair by pair, where a tile of one strip does not tell yet.
   Seen SeeAgain(const TilePlace& place, bool masked) { return See(place, masked); }
 
-  // row[j] = -inf where lane w may not look, 0 where it looks at all alike, in the piece of a tile of which some is seen, as
+  // row[j] = -inf where lane w may not look, 0 where it looks at all alike, in the strip of a tile of which some is seen, as
   // far as no scheme hides it.
   void HideInRow(const TilePlace& place, int64_t w, T* row) const {
     constexpr T kHidden = -std::numeric_limits<T>::infinity();

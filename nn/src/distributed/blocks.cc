@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <string>
 #include <utility>
 
 #include <ATen/ATen.h>
 
 #include "distributed/shifted_program.h"
+#include "heed/error.h"
 #include "tensor_view.h"
 
 namespace heed::nn::distributed {
@@ -70,6 +72,13 @@ Block Appended(const std::optional<Block>& run, int64_t b, Piece queries, Piece 
 
 Piece Between(const std::vector<int64_t>& offsets, std::size_t sequence) { return {offsets[sequence], offsets[sequence + 1]}; }
 
+// Blocks cut the sequences, so that no rank's own call sees where the whole ends.
+void RequireEnd(const std::string& name, const std::vector<int64_t>& offsets, int64_t end, const std::string& what) {
+  if (!offsets.empty() && offsets.back() == end) return;
+  throw InvalidArgument(name + ": expected to end at the " + std::to_string(end) + what + " of all ranks, got " +
+                        (offsets.empty() ? "none" : std::to_string(offsets.back())));
+}
+
 }  // namespace
 
 Whole::Whole(AttentionOptions options, int64_t batch, int64_t q_len, int64_t kv_len)
@@ -78,6 +87,8 @@ Whole::Whole(AttentionOptions options, int64_t batch, int64_t q_len, int64_t kv_
   if (tensors.packed_queries.defined()) {
     query_offsets_ = Numbers(tensors.packed_queries);
     key_offsets_ = Numbers(tensors.packed_keys);
+    RequireEnd("query_offsets", query_offsets_, q_len, " queries");
+    RequireEnd("key_offsets", key_offsets_, kv_len, " keys");
   } else {
     order_ = OrderOf(options_, q_len, kv_len);
   }

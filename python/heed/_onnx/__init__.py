@@ -23,7 +23,7 @@ def export_onnx(
     inputs         example inputs of forward, each with two rows and two steps or more, such as those of TableModel.prepare; None
                    for an omitted one
     dynamic        whether the first two extents of every input may differ from the example's, except those over which the module
-                   loops (docs/encoders.md lists them)
+                   loops (docs/encoders.md lists them); give False where the second extent is that of heads
     opset_version  of the file; the operator Attention needs 23 or more
 
     Exports the module in evaluation mode. Raises ImportError without the package onnxscript, NotImplementedError, naming it, for
@@ -36,8 +36,10 @@ def export_onnx(
     was_training = module.training
     module.eval()
     try:
-        with torch.no_grad():
+        # Under no_grad torch.export would keep what a score program switches while it is traced as parts of the module.
+        with torch.enable_grad():
             program = torch.export.export(module, given, dynamic_shapes=tuple(shapes) if dynamic else None, strict=False)
+        with torch.no_grad():
             program = program.run_decompositions(dict(FORMULAS))
             torch.onnx.export(program, (), os.fspath(path), dynamo=True, opset_version=opset_version, external_data=False, verbose=False)
     finally:

@@ -12,7 +12,13 @@ from ._score_programs import scored
 _ops = torch.ops.heed
 _NAMES = [argument.name for argument in _ops.attention_forward.default._schema.arguments]
 # Whose calls mean something that no formula over dense rows says.
-_REFUSED = ("packed_queries", "packed_keys", "prefix_lengths", "mask_program", "dropout", "statistics")
+_REFUSED = {
+    "packed_queries": "packed",
+    "prefix_lengths": "prefix_lengths",
+    "mask_program": "mask_program",
+    "dropout": "dropout",
+    "statistics": "statistics",
+}
 
 
 def _positions(given: dict[str, Any], side: str, steps: Any, like: torch.Tensor) -> torch.Tensor:
@@ -28,9 +34,10 @@ class _Call:
     """A call of attention_forward, with key heads repeated for the query heads that share them."""
 
     def __init__(self, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, given: dict[str, Any]) -> None:
-        for name in _REFUSED:
-            if given.get(name):
-                raise NotImplementedError(f"export_onnx: attention with {name} has no counterpart in ONNX")
+        for name, option in _REFUSED.items():
+            asked = given.get(name)
+            if asked is not None and (isinstance(asked, torch.Tensor) or asked):
+                raise NotImplementedError(f"export_onnx: attention with {option} has no counterpart in ONNX")
         group = query.shape[1] // key.shape[1]
         self.query, self.given = query, given
         self.key, self.value = (x.repeat_interleave(group, 1) if group > 1 else x for x in (key, value))
@@ -163,8 +170,8 @@ class _Call:
             sinks = sinks.reshape(1, -1, 1) if sinks.dim() == 1 else sinks
             last = sinks.unsqueeze(-1).expand(*scores.shape[:3], 1)
             weights = torch.softmax(torch.cat([scores, last], -1), -1)[..., :-1]
-        if seen is not None:  # a row without keys is 0
-            weights = torch.where(seen, weights, 0.0)
+        # A row without keys is 0: one that sees none, or whose every score is -inf.
+        weights = torch.where(scores.amax(-1, keepdim=True) == -torch.inf, 0.0, weights)
         output = weights @ self.value
         if (table := self.table("content_values")) is not None:
             rows = self._rows(table.shape[0]).expand(weights.shape)
@@ -199,6 +206,9 @@ def attention_forward(*operands: Any, **numbers: Any) -> Any:
     if given.get("empty_row", "zero") != "zero":
         raise NotImplementedError("export_onnx: empty_row='uniform' has no counterpart in ONNX")
     output, by_steps = call.output(), call.query.stride(1) < call.query.stride(2)
+    if (lengths := given.get("query_lengths")) is not None:
+        steps = torch.arange(output.shape[2], device=output.device)
+        output = torch.where((steps < lengths.unsqueeze(-1))[:, None, :, None], output, 0.0)
     # In memory as the operator's output, whose views the module has traced. A copy: PyTorch's function may lay its output out
     # otherwise than its meta kernel says.
     order, copied = (0, 2, 1, 3) if by_steps else (0, 1, 2, 3), torch.contiguous_format
@@ -206,7 +216,9 @@ def attention_forward(*operands: Any, **numbers: Any) -> Any:
 
 
 def clamp_valid_lens(lengths: torch.Tensor, batch: Any, queries: Any, steps: Any) -> torch.Tensor:
-    """int64 within 0..steps."""
+    """int64 within 0..steps: of a real length the steps that begin before it, none of NaN."""
+    if lengths.is_floating_point():
+        lengths = torch.where(lengths.isnan(), 0.0, lengths.ceil())
     return lengths.clamp(0, steps).long()
 
 

@@ -50,6 +50,8 @@ def scored(
 ) -> torch.Tensor:
     """The scores [B, H, N, M] that a program makes of scores. leaves: batch, head, query, key, query_position and key_position,
     each broadcastable to them. NotImplementedError, naming it, for an operation that is none of PyTorch's."""
+    # As the engine computes them: 16 bits cannot count positions.
+    given, score = score, score if score.dtype == torch.float64 else score.float()
     tables, results = _tables(extents, reals, wholes), list[torch.Tensor]()
     for line in program.split(";"):
         name, *words = line.split(" ")
@@ -74,4 +76,4 @@ def scored(
         else:
             raise NotImplementedError(f"export_onnx: the operation {name!r} of a score has no counterpart in ONNX here")
         results.append(result)
-    return torch.broadcast_to(results[-1], score.shape)
+    return torch.broadcast_to(results[-1], score.shape).to(given.dtype)
