@@ -127,7 +127,7 @@ void NarrowLanes(D d, const attention::Lanes<T>& lanes, TilePlace& place) {
   place.lane_begin = std::min(place.lane_begin, place.lane_end);
 }
 
-// The visible words of a strip, as far as any lane reaches, from the ranges of its lanes; ranks: those of the batch row's keys, or null.
+// The visible words of a strip, from the ranges of its lanes; ranks: those of the batch row's keys, or null.
 template <class D, class T>
 void SeeRanges(D d, attention::Lanes<T>& lanes, const TilePlace& place, const int32_t* ranks) {
   const hn::RebindToSigned<D> di;
