@@ -36,6 +36,7 @@ if texts:
 }  // namespace
 
 Text DefaultText() {
+  // NOLINTNEXTLINE(bugprone-command-processor): the command is a constant
   std::FILE* output = popen(kCommand, "r");
   std::string bytes;
   if (output != nullptr) {

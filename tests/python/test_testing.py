@@ -237,6 +237,37 @@ def test_what_the_faulty_ones_derive_from_passes(kind):
     assert check_scheme(kind).passed
 
 
+class AtABound(Bias):
+    """A parameter that begins where a clamp ends: its gradient is one of those between the slopes of both sides."""
+
+    def __init__(self):
+        super().__init__()
+        self.gate = torch.nn.Parameter(torch.ones(H, 1))
+
+    def tensors(self):
+        return {name: tensor * self.gate.clamp(0, 1) for name, tensor in super().tensors().items()}
+
+
+class GrowsWithThePosition(Scheme):
+    """Queries and keys of far tokens are large, and so is what rounding does to their scores."""
+
+    rotates = turns_once = True
+
+    def rotate_query(self, query, positions):
+        at = positions if isinstance(positions, torch.Tensor) else positions + torch.arange(query.shape[2], device=query.device)
+        at = (at.unsqueeze(0) if at.dim() == 1 else at)[:, None, :, None]
+        return (query.double() * torch.log1p(at.double().clamp(min=0))).to(query)
+
+    rotate_key = rotate_query
+
+
+@pytest.mark.parametrize("kind", [AtABound, GrowsWithThePosition])
+def test_right_schemes_that_are_hard_to_measure_pass(kind):
+    for seed in range(3):
+        with torch.no_grad():
+            check_scheme(kind, heads=H, head_dim=D, seed=seed)
+
+
 def test_a_report_tells_what_was_found():
     report = check_scheme(OfAnotherSlope, leave_out=["cache", "threads"], raises=False)
     (failure,) = report.failures

@@ -138,7 +138,8 @@ def _outcome(check: _Check, subject: Subject, settings: Settings, errors: list[B
     started = time.perf_counter()
     status, told = "passed", ""
     try:
-        with torch.random.fork_rng(devices=[]):
+        # Whoever asks may have switched gradients off.
+        with torch.random.fork_rng(devices=[]), torch.inference_mode(False), torch.enable_grad():
             torch.manual_seed(settings.seed)
             told = check.run(subject, settings) or ""
     except LeftOut as reason:

@@ -13,6 +13,7 @@ from ._refusals import is_refusal
 from ._subjects import AttentionCall, Subject
 
 _STEPS = (1e-6, 1e-7)  # the second where a kink lies within the first
+_KINK = 1e-3  # by which the slopes of both sides differ, as a share
 _NUMBERS, _FEW = 200, 40  # of all tensors, in the plain call and in the others
 
 
@@ -98,16 +99,17 @@ def _check(name: str, tensor: torch.Tensor, gradient: torch.Tensor, objective: C
         worst = max(worst, _slope(f"{name} at {place_of(place, tensor.shape)}", tensor, gradient, direction, objective))
     if tensor.numel():
         direction = torch.nn.functional.normalize(drawn(3, tensor.numel()), dim=0).to(tensor).reshape(tensor.shape)
-        worst = max(worst, _slope(f"{name} in a random direction", tensor, gradient, direction, objective))
+        worst = max(worst, _slope(f"{name} in a random direction", tensor, gradient, direction, objective, True))
     if worst[1]:
         raise Fault(f"{worst[1]}: they differ by {worst[0]:.3g}")
 
 
 def _slope(
-    name: str, tensor: torch.Tensor, gradient: torch.Tensor, direction: torch.Tensor, objective: Callable[[], torch.Tensor]
+    name: str, tensor: torch.Tensor, gradient: torch.Tensor, direction: torch.Tensor, objective: Callable[[], torch.Tensor], several: bool = False
 ) -> tuple[float, str]:
-    """The distance of the gradient from the slope, and a sentence with both."""
-    told, kept = float((gradient * direction).sum()), tensor.clone()
+    """The distance of the gradient from the slope, and a sentence with both. At a kink, as of a clamp at its bound, any number between
+    the slopes of both sides is right; in a direction of several numbers, each with a kink of its own, none is told."""
+    told, kept, here = float((gradient * direction).sum()), tensor.clone(), float(objective())
     best = (torch.inf, "")
     for step in _STEPS:
         values = []
@@ -116,7 +118,10 @@ def _slope(
             values.append(float(objective()))
         tensor.copy_(kept)
         slope = (values[0] - values[1]) / (2 * step)
-        apart = torch.inf if math.isnan(slope - told) else abs(slope - told)
+        sides = sorted(((values[0] - here) / step, (here - values[1]) / step))
+        apart = torch.inf if math.isnan(slope - told) else min(abs(slope - told), max(sides[0] - told, told - sides[1], 0.0))
+        if several and sides[1] - sides[0] > _KINK * (1.0 + abs(told)):
+            return 0.0, ""
         best = min(best, (apart, f"the gradient of {name} is {told:.8g}, finite differences give {slope:.8g}"))
         if apart < 1e-6 * (1.0 + abs(told)):
             break

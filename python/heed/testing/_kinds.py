@@ -8,10 +8,9 @@ from typing import Any, TypeVar
 import torch
 
 from ._comparison import Fault, check_close
-from ._subjects import AttentionCall, Operands, Subject
+from ._subjects import FAR, AttentionCall, Operands, Subject
 
 _Subject = TypeVar("_Subject", bound=Subject)
-_FAR = {"query_positions": 2049, "key_positions": 2049}  # neither bfloat16 nor float16 has this number
 
 
 def types(subject: Subject, settings: object) -> None:
@@ -50,7 +49,7 @@ def _under_autocast(subject: Subject, operands: Operands, output: Any) -> None:
 def _far(subject: Subject) -> Any:
     """(subject, operands) -> the output, at positions that narrow types cannot hold if the subject takes positions."""
     if isinstance(subject, AttentionCall) and subject.places is None:
-        return lambda of, given: of.output(given, **_FAR)
+        return lambda of, given: of.output(given, query_positions=FAR, key_positions=FAR)
     return lambda of, given: of.output(given)
 
 

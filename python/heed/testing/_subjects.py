@@ -19,6 +19,7 @@ from ._comparison import LeftOut, drawn
 Operands = Sequence[torch.Tensor]
 _Self = TypeVar("_Self", bound="Subject")
 _AS_WIDE = (None, torch.float32, torch.float64, "meta")
+FAR = 2049  # a position that neither bfloat16 nor float16 has
 _ROUNDINGS = {torch.float32: 8.0, torch.bfloat16: 1.0, torch.float16: 1.0}
 
 
@@ -184,6 +185,9 @@ class AttentionCall(Subject):
     def rounding(self, operands: Operands, dtype: torch.dtype, expected: torch.Tensor) -> float:
         """Rounding of turned queries and keys, times the size of values, and of the output."""
         query, key, value = (x.double() for x in operands)
+        if self.scheme is not None and self.scheme.turns_once and self.places is None:
+            with torch.no_grad():
+                query, key = self.scheme.rotate_query(query, FAR), self.scheme.rotate_key(key, FAR)
         scores = float(query.square().mean().sqrt() * key.square().mean().sqrt()) * self.head_dim**0.5
         return _ROUNDINGS[dtype] * torch.finfo(dtype).eps * (1.0 + scores) * float(value.abs().max())
 
