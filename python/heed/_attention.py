@@ -337,7 +337,6 @@ def attention_packed(
         given = locals()
         return through(attention_packed, {**given.pop("options"), **given})
     rows = rows_of_tokens(query, key, value)
-    packed = (integers("query_offsets", query_offsets), integers("key_offsets", key_offsets))
     if options.get("return_weights"):
         raise ValueError("return_weights: not defined for packed sequences")
-    return tokens_first(attention(*rows, packed=packed, **options))
+    return tokens_first(attention(*rows, packed=(query_offsets, key_offsets), **options))

@@ -14,7 +14,7 @@ from ._order import causal_name, window_sides
 from ._places import Places, add_positions
 from ._programs import MaskProgram, ScoreProgram
 from ._reals import typed_reals
-from ._token_positions import integers
+from ._token_positions import integers, offsets_of
 from .positions._scheme import check_needs_no_later_keys
 
 
@@ -192,6 +192,7 @@ def call_of(query: Any, key: Any, value: Any, given: Mapping[str, Any], *, turne
     options: dict[str, Any] = {}
     places = {side: given[f"{side}_positions"] for side in ("key", "query")}
     position, window, packed = given["position"], given["window"], given["packed"]
+    packed = None if packed is None else offsets_of(packed)
     if not turned and _axes.are_several(position, places["query"], places["key"]):
         programs = {"score": given["score"], "mask": given["mask"]}
         ordered = {name: given[name] for name in ("causal", "window", "return_statistics")}

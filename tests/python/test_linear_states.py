@@ -136,3 +136,8 @@ def test_decays_begin_as_their_papers_say(kind):
         with torch.no_grad():
             mixer.A_log.zero_(), mixer.dt_bias.zero_()
         mixer.reset_parameters()
+
+
+def test_another_type_than_the_weights_have_is_refused():
+    with pytest.raises(ValueError, match="^X: expected torch.float32 as the weights of the layer have, got torch.float64$"):
+        nn.LinearMixer("retention", 16, 16, 4)(torch.randn(1, 3, 16, dtype=torch.float64))

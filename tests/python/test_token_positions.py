@@ -118,3 +118,18 @@ def test_compiled_calls_keep_the_rule():
     torch.testing.assert_close(compiled(torch.arange(6)), heed.attention(q, k, v))
     with pytest.raises(Exception, match="key_positions: expected integers or float64"):
         compiled(torch.arange(6).float())
+
+
+@pytest.mark.parametrize("offsets", [torch.tensor([0, 2, 4], dtype=torch.int32), [0, 2, 4]])
+def test_offsets_of_packed_sequences_are_any_integers(offsets):
+    x = torch.randn(1, 2, 4, 8)
+    whole = torch.tensor([0, 2, 4])
+    assert torch.equal(heed.attention(x, x, x, packed=(offsets, offsets)), heed.attention(x, x, x, packed=(whole, whole)))
+
+
+def test_offsets_that_are_none_are_refused():
+    x = torch.randn(4, 2, 8)
+    with pytest.raises(ValueError, match="^query_offsets: expected cumulative lengths"):
+        heed.attention_packed(x, x, x, None, None)
+    with pytest.raises(ValueError, match=r"^packed: expected \(query_offsets, key_offsets\), got Tensor"):
+        heed.attention(x[None], x[None], x[None], packed=torch.tensor([0, 4]))

@@ -17,7 +17,7 @@ from .._order import causal_name
 from .._places import add_positions
 from .._programs import Program
 from .._results import AttentionOutput, Statistics, tokens_first
-from .._token_positions import integers
+from .._token_positions import offsets_of
 from ..positions import Scheme
 from ._agreement import Description, Terms, agree
 from ._group import Caller, caller, others_told
@@ -183,8 +183,7 @@ def _request(
         _operators.attend(query[:, :, :0], key, value, {"scale": 1.0}, {})
     options = {**DEFAULTS, **given}
     if options["packed"] is not None:
-        names = ("query_offsets", "key_offsets")
-        options["packed"] = tuple(integers(name, of) for name, of in zip(names, options["packed"]))
+        options["packed"] = offsets_of(options["packed"])
     return _Request((query, key, value), method, layout, options, bool(lse), bool(statistics))
 
 

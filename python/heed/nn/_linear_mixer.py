@@ -11,6 +11,7 @@ import torch
 from .. import positions
 from .._linear_attention import gated_delta_rule, linear_attention
 from ._caches import LinearState
+from ._linear import check_type
 from ._steps import check_steps
 
 Kind = Literal["linear", "retention", "mamba2", "gated-delta"]
@@ -179,6 +180,7 @@ class LinearMixer(torch.nn.Module):
         """The result of forward; moves the state behind X."""
         kind, heads = self.kind, self.heads
         gates, values, keys, _, *numbers = self._columns
+        check_type("X", X, self.in_proj)
         projected = self.in_proj(X)
         dtype = projected.dtype
         # The squares of a root mean square leave what float16 holds, and sums over many steps need more digits than 16 bits have.
