@@ -8,8 +8,9 @@ import torch
 
 from .._attention import attention_packed
 from .._cache import KeyValueCache
+from ..positions import ProgramScheme
 from ._comparison import Fault, LeftOut, check_close, drawn
-from ._subjects import AttentionCall, ModuleCall, Operands, Subject
+from ._subjects import AttentionCall, Captured, ModuleCall, Operands, Subject
 
 _PADS = 3
 
@@ -192,6 +193,8 @@ def call(subject: Subject, settings: object) -> None:
     if output.dtype != torch.float64:
         raise Fault(f"the output of float64 is {output.dtype}")
     if not output.isfinite().all():
-        raise Fault("the output is not finite; reads beyond a captured tensor are NaN: give the heads and steps of that tensor")
+        of_program = isinstance(subject.module, (Captured, ProgramScheme))
+        hint = "; reads beyond a captured tensor are NaN: give the heads and steps of that tensor" if of_program else ""
+        raise Fault(f"the output is not finite{hint}")
     for name, x, before in zip(subject.names, operands, kept):
         check_close(f"the {name} behind the call", x, before, tolerance=0.0)
