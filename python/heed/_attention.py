@@ -17,7 +17,7 @@ from ._places import Positions
 from ._plain_tensors import has_plain_class
 from ._programs import MaskProgram, ScoreProgram
 from ._results import AttentionOutput, Statistics, WeightsOf, tokens_first
-from ._token_positions import integers
+from ._token_positions import integers, offsets_of
 
 
 class Options(TypedDict, total=False):
@@ -339,4 +339,4 @@ def attention_packed(
     rows = rows_of_tokens(query, key, value)
     if options.get("return_weights"):
         raise ValueError("return_weights: not defined for packed sequences")
-    return tokens_first(attention(*rows, packed=(query_offsets, key_offsets), **options))
+    return tokens_first(attention(*rows, packed=offsets_of((query_offsets, key_offsets)), **options))

@@ -303,6 +303,11 @@ class KeyValueCache:
         if isinstance(key_positions, torch.Tensor) and key_positions.dim() > 0 and options.get("query_positions") is None:
             steps, first = min(key_positions.dim() - 1, 1), max(self.length - query.shape[2], 0)
             if key_positions.shape[steps] == self.length:  # else attention says what it expects
+                if query.shape[2] > self.length:
+                    raise ValueError(
+                        f"query_positions: expected those of the {query.shape[2]} queries, which are more than the "
+                        f"{self.length} keys with listed positions"
+                    )
                 options["query_positions"] = key_positions.narrow(steps, first, self.length - first)
         return attention(query, self.keys, self.values, **options)
 

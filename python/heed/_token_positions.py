@@ -36,10 +36,12 @@ def offsets_of(packed: Any) -> tuple[torch.Tensor, torch.Tensor]:
     """(query_offsets, key_offsets) of packed sequences as int64. ValueError for what is none."""
     if not isinstance(packed, (tuple, list)) or len(packed) != 2:
         raise ValueError(f"packed: expected (query_offsets, key_offsets), got {type(packed).__name__}")
-    for name, offsets in zip(("query_offsets", "key_offsets"), packed):
-        if offsets is None:
+    whole = []
+    for name, given in zip(("query_offsets", "key_offsets"), packed):
+        if given is None:
             raise ValueError(f"{name}: expected cumulative lengths [B + 1], got None")
-    return integers("query_offsets", packed[0]), integers("key_offsets", packed[1])
+        whole.append(integers(name, torch.as_tensor(given)))
+    return whole[0], whole[1]
 
 
 def listed(name: str, positions: torch.Tensor) -> torch.Tensor:

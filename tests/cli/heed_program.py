@@ -90,6 +90,11 @@ def interrupt(arguments, begun, sent=signal.SIGINT):
     return subprocess.CompletedProcess(command, process.returncode, output, messages)
 
 
+def last_seed(study):
+    """That of the last run of any model of a study.json."""
+    return max(run["seed"] for task in study["tasks"] for model in task["models"] for run in model["runs"])
+
+
 def figures_of(page):
     """(command with all options, CSV file) of every figure of a page that tells its command."""
     figures = []
