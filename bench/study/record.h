@@ -39,7 +39,8 @@ struct RecordedModel {
 struct Record {
   std::string name{}, id{};
   int64_t times = 8;
-  double seconds = 0, simple_loss = 0;  // see lab::Contest
+  double seconds = 0;
+  double simple_loss = 0;  // see lab::Contest
   std::vector<double> rates{}, weights{}, validation_weights{};
   std::vector<lab::Column> columns{};
   std::vector<RecordedModel> models{};

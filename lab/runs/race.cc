@@ -19,7 +19,7 @@ namespace {
 constexpr int64_t kMostSteps = int64_t{1} << 40;
 constexpr double kShares[] = {1.0 / 16, 1.0 / 8, 1.0 / 4, 1.0 / 2, 1};  // of the steps, after which rates and models stop
 constexpr double kFirstLook = 1.0 / 32;  // share of the steps after which the first standings are told: within half a minute
-constexpr int64_t kLeastLook = 64;       // steps, of fewer of which there is no first look
+constexpr int64_t kLeastLook = 256;      // steps, of fewer of which a curve has no point so early
 constexpr double kFirstStop = 1.0 / 4;   // before, attention that will win still lies where it began
 constexpr int64_t kLeastSteps = 200;     // before which a curve foretells nothing
 constexpr double kLaw = 0.5;             // share of a gain that a curve foretells by which it may be wrong

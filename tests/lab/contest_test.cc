@@ -266,6 +266,19 @@ TEST(ContestTest, SecondsGoToThoseThatMayBeTheBest) {
   EXPECT_LE(steps, 3 * 1600 * 2.4);
 }
 
+// Of two that may win as well as the leader, the one whose blocks tell less decides.
+TEST(ContestTest, FurtherRunsGoToTheLeaderAndItsRival) {
+  Formula sample;
+  sample.limit = {{"gru", 1.0}, {"lstm", 1.0002}, {"convolution", 1.0001}};
+  sample.best_rate = {{"gru", 0.01}, {"lstm", 0.01}, {"convolution", 0.01}};
+  sample.step_seconds = {{"gru", 0.01}, {"lstm", 0.01}, {"convolution", 0.01}};
+  sample.uneven["convolution"] = 0.2;
+  const ContestResult result = Hold("test", sample.Of(), Options(), nullptr);
+  EXPECT_EQ(result.entries[1].runs, 1);
+  EXPECT_GE(result.entries[0].runs, 2);
+  EXPECT_GE(result.entries[2].runs, 2);
+}
+
 TEST(ContestTest, WithinTheToleranceTheFastestIsTaken) {
   Formula sample;
   sample.limit["gru"] = 1.0, sample.limit["convolution"] = 1.0;

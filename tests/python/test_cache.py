@@ -475,3 +475,12 @@ def test_a_refused_call_leaves_lengths_and_positions_as_they_were():
         with pytest.raises(ValueError):
             layer(x, x, x, cache=cache, mask=wrong)
         assert cache.lengths.tolist() == [5, 2]
+
+
+def test_more_queries_than_keys_need_positions_where_keys_have_them():
+    cache = heed.KeyValueCache(1, 2, 4, 4)
+    cache.append(torch.randn(1, 2, 1, 4), torch.randn(1, 2, 1, 4))
+    query, at = torch.randn(1, 2, 2, 4), torch.tensor([10])
+    with pytest.raises(ValueError, match="^query_positions: expected those of the 2 queries, which are more than the 1 keys"):
+        cache.attend(query, key_positions=at)
+    cache.attend(query, key_positions=at, query_positions=torch.tensor([10, 11]))

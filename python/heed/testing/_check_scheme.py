@@ -112,8 +112,9 @@ def check_scheme(
     sizes = {"heads": heads, "head_dim": head_dim, "kv_heads": kv_heads, "steps": steps}
     errors: list[BaseException] = []
     try:
-        subject, title = _subject(scheme, sizes, causal, positions, inputs, dict(options or {}), seed)
-        report = SchemeReport(f"{title}, seed {seed}", _outcomes(subject, settings, leave_out, errors))
+        with torch.inference_mode(False), torch.enable_grad():  # whoever asks may have switched gradients off
+            subject, title = _subject(scheme, sizes, causal, positions, inputs, dict(options or {}), seed)
+            report = SchemeReport(f"{title}, seed {seed}", _outcomes(subject, settings, leave_out, errors))
     except _NotCopied as error:
         report = SchemeReport(type(scheme).__name__, [Outcome("copies", "it is copied, to leave it as it is", "failed", str(error), 0.0)])
     if raises and not report.passed:
@@ -138,8 +139,7 @@ def _outcome(check: _Check, subject: Subject, settings: Settings, errors: list[B
     started = time.perf_counter()
     status, told = "passed", ""
     try:
-        # Whoever asks may have switched gradients off.
-        with torch.random.fork_rng(devices=[]), torch.inference_mode(False), torch.enable_grad():
+        with torch.random.fork_rng(devices=[]):
             torch.manual_seed(settings.seed)
             told = check.run(subject, settings) or ""
     except LeftOut as reason:
