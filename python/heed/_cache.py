@@ -308,6 +308,8 @@ class KeyValueCache:
                         f"query_positions: expected those of the {query.shape[2]} queries, which are more than the "
                         f"{self.length} keys with listed positions"
                     )
+                if isinstance(options["causal"], str):
+                    raise ValueError(f"causal: expected True or None beside listed key_positions, got {options['causal']!r}")
                 options["query_positions"] = key_positions.narrow(steps, first, self.length - first)
         return attention(query, self.keys, self.values, **options)
 

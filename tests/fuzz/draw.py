@@ -237,8 +237,9 @@ def valid(call: Call) -> Call:
     # A cache knows where the queries stand when its keys were given positions.
     if call.entry == "cache" and call.scheme_in_cache and call.key_positions is not None and call.query_positions is None:
         c["key_positions"] = None
-    if call.entry == "cache" and isinstance(call.key_positions, list) and call.query_positions is None and call.queries > call.keys:
-        c["key_positions"] = None
+    if call.entry == "cache" and isinstance(call.key_positions, list) and call.query_positions is None:
+        if call.queries > call.keys or isinstance(call.causal, str):
+            c["key_positions"] = None
     if call.entry == "cache" and call.scheme_in_cache and isinstance(call.key_positions, int):
         c["key_positions"] = None
     if call.position == "Cope" and call.scale == 0:

@@ -51,6 +51,14 @@ def _places(call: Call, given: object, first: torch.Tensor, steps: int) -> torch
     return (listed if listed.dim() == 2 else listed.unsqueeze(0)).expand(call.batch, steps)
 
 
+def _query_positions(call: Call) -> object:
+    """Queries of a cache whose keys have listed positions have the last of them."""
+    if call.entry != "cache" or call.query_positions is not None or not isinstance(call.key_positions, list):
+        return call.query_positions
+    places = positions(call.key_positions)
+    return places[..., places.shape[-1] - call.queries :].tolist()
+
+
 def sight(call: Call, t: Tensors) -> Sight:
     b, n, m = call.batch, call.queries, call.keys
     n_of = torch.full((b,), n) if call.query_counts is None else torch.tensor(call.query_counts, dtype=torch.int64)
@@ -61,7 +69,7 @@ def sight(call: Call, t: Tensors) -> Sight:
     key_start = call.key_positions if isinstance(call.key_positions, int) else 0
     aligned = call.causal in (True, "bottom_right")
     first = (key_start + m_of - n_of).double() if aligned else torch.zeros(b, dtype=torch.float64)
-    at = _places(call, None if several else call.query_positions, first, n)
+    at = _places(call, None if several else _query_positions(call), first, n)
     of = _places(call, None if several else call.key_positions, torch.zeros(b, dtype=torch.float64), m)
     offset = of.view(b, 1, 1, m) - at.view(b, 1, n, 1)
     seen = torch.ones(b, 1, n, m, dtype=torch.bool)

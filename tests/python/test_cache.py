@@ -484,3 +484,11 @@ def test_more_queries_than_keys_need_positions_where_keys_have_them():
     with pytest.raises(ValueError, match="^query_positions: expected those of the 2 queries, which are more than the 1 keys"):
         cache.attend(query, key_positions=at)
     cache.attend(query, key_positions=at, query_positions=torch.tensor([10, 11]))
+
+
+@pytest.mark.parametrize("causal", ["top_left", "bottom_right"])
+def test_an_alignment_is_refused_where_keys_have_positions(causal):
+    cache = heed.KeyValueCache(1, 2, 4, 4)
+    cache.append(torch.randn(1, 2, 3, 4), torch.randn(1, 2, 3, 4))
+    with pytest.raises(ValueError, match=f"^causal: expected True or None beside listed key_positions, got '{causal}'"):
+        cache.attend(torch.randn(1, 2, 1, 4), causal=causal, key_positions=torch.tensor([1, 5, 9]))

@@ -12,13 +12,7 @@ from ._score_programs import scored
 _ops = torch.ops.heed
 _NAMES = [argument.name for argument in _ops.attention_forward.default._schema.arguments]
 # Whose calls mean something that no formula over dense rows says.
-_REFUSED = {
-    "packed_queries": "packed",
-    "prefix_lengths": "prefix_lengths",
-    "mask_program": "mask_program",
-    "dropout": "dropout",
-    "statistics": "statistics",
-}
+_REFUSED = ("packed_queries", "prefix_lengths", "mask_program", "dropout", "statistics")
 
 
 def _positions(given: dict[str, Any], side: str, steps: Any, like: torch.Tensor) -> torch.Tensor:
@@ -34,9 +28,10 @@ class _Call:
     """A call of attention_forward, with key heads repeated for the query heads that share them."""
 
     def __init__(self, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, given: dict[str, Any]) -> None:
-        for name, option in _REFUSED.items():
+        for name in _REFUSED:
             asked = given.get(name)
             if asked is not None and (isinstance(asked, torch.Tensor) or asked):
+                option = name.removesuffix("_queries")
                 raise NotImplementedError(f"export_onnx: attention with {option} has no counterpart in ONNX")
         group = query.shape[1] // key.shape[1]
         self.query, self.given = query, given
