@@ -72,9 +72,9 @@ int main() {
   heed::Forward(attention, q.view(), k.view(), v.view(), out.view(), lse);
   Array ones(kQueryHeads), d_q(kQueryHeads), d_k(kKeyHeads), d_v(kKeyHeads);
   ones.numbers.assign(ones.numbers.size(), 1.0);
-  heed::Workspace workspace;
-  heed::Backward(attention, q.view(), k.view(), v.view(), out.view(), lse, ones.view(), d_q.view(), d_k.view(), d_v.view(), {},
-                 workspace, heed::ThreadPool::Default());
+  heed::Backward<double>(attention,
+                         {.q = q.view(), .k = k.view(), .v = v.view(), .out = out.view(), .lse = lse, .d_out = ones.view()},
+                         {.q = d_q.view(), .k = d_k.view(), .v = d_v.view()});
 
   // One gradient against a finite difference of the forward pass.
   double& number = k.view()(0, 1, 2, 3);

@@ -102,6 +102,14 @@ void CheckGiven(const char* name, Pointer pointer) {
   if (pointer == nullptr) throw InvalidArgument(std::string(name) + ": NULL was passed");
 }
 
+// Of a struct that begins with its size.
+template <class Arrays>
+void CheckBegun(const char* name, const Arrays* arrays, const std::string& type) {
+  CheckGiven(name, arrays);
+  if (arrays->struct_bytes != sizeof(Arrays))
+    throw InvalidArgument(std::string(name) + ": struct_bytes is not sizeof(" + type + "); begin with " + type + "_default()");
+}
+
 template <class T, int Rank>
 View<T, Rank> ViewOf(const heed_array& array) {
   View<T, Rank> view;
@@ -124,9 +132,7 @@ Attention Unpacked(const heed_attention* options, const heed_array& q, int64_t k
   using Wide = Accum<T>;
   Attention attention;
   if (options == nullptr) return attention;
-  if (options->struct_bytes != sizeof(heed_attention)) {
-    throw InvalidArgument("attention: struct_bytes is not sizeof(heed_attention); begin with heed_attention_default()");
-  }
+  CheckBegun("attention", options, "heed_attention");
   const int64_t batch = q.extent[0], heads = q.extent[1], q_len = q.extent[2];
   if (!std::isnan(options->scale)) attention.scale = options->scale;
   if (options->softcap != 0.0) attention.softcap = options->softcap;
@@ -263,27 +269,73 @@ heed_attention heed_attention_default(void) {
 
 heed_status heed_forward(const heed_attention* attention, heed_type type, heed_array q, heed_array k, heed_array v,
                          heed_array out, heed_array lse) {
+  heed_forward_arrays arrays = heed_forward_arrays_default();
+  arrays.q = q, arrays.k = k, arrays.v = v, arrays.out = out, arrays.lse = lse;
+  return heed_forward_by_name(attention, type, &arrays);
+}
+
+heed_forward_arrays heed_forward_arrays_default(void) {
+  heed_forward_arrays arrays{};
+  arrays.struct_bytes = sizeof(heed_forward_arrays);
+  return arrays;
+}
+
+heed_status heed_forward_by_name(const heed_attention* attention, heed_type type, const heed_forward_arrays* arrays) {
   return heed::Guarded([&] {
+    heed::CheckBegun("arrays", arrays, "heed_forward_arrays");
     heed::WithType(type, [&](auto zero) {
       using T = decltype(zero);
-      heed::Forward(heed::Unpacked<T>(attention, q, k.extent[2]), heed::ViewOf<const T, 4>(q), heed::ViewOf<const T, 4>(k),
-                    heed::ViewOf<const T, 4>(v), heed::ViewOf<T, 4>(out), heed::ViewOf<heed::Accum<T>, 3>(lse),
-                    heed::ThreadWorkspace(), heed::CallThreads().executor());
+      using Wide = heed::Accum<T>;
+      heed::Forward<T>(heed::Unpacked<T>(attention, arrays->q, arrays->k.extent[2]),
+                       {.q = heed::ViewOf<const T, 4>(arrays->q),
+                        .k = heed::ViewOf<const T, 4>(arrays->k),
+                        .v = heed::ViewOf<const T, 4>(arrays->v)},
+                       {.out = heed::ViewOf<T, 4>(arrays->out),
+                        .lse = heed::ViewOf<Wide, 3>(arrays->lse),
+                        .remainder = heed::ViewOf<heed::BFloat16, 4>(arrays->remainder),
+                        .correction = heed::ViewOf<Wide, 3>(arrays->correction)},
+                       heed::ThreadWorkspace(), heed::CallThreads().executor());
     });
   });
 }
 
 heed_status heed_backward(const heed_attention* attention, heed_type type, heed_array q, heed_array k, heed_array v,
                           heed_array out, heed_array lse, heed_array d_out, const heed_gradients* gradients) {
+  heed_backward_arrays arrays = heed_backward_arrays_default();
+  arrays.q = q, arrays.k = k, arrays.v = v, arrays.out = out, arrays.lse = lse, arrays.d_out = d_out;
+  return heed_backward_by_name(attention, type, &arrays, gradients);
+}
+
+heed_backward_arrays heed_backward_arrays_default(void) {
+  heed_backward_arrays arrays{};
+  arrays.struct_bytes = sizeof(heed_backward_arrays);
+  return arrays;
+}
+
+heed_status heed_backward_by_name(const heed_attention* attention, heed_type type, const heed_backward_arrays* arrays,
+                                  const heed_gradients* gradients) {
   return heed::Guarded([&] {
+    heed::CheckBegun("arrays", arrays, "heed_backward_arrays");
     heed::CheckGiven("gradients", gradients);
     heed::WithType(type, [&](auto zero) {
       using T = decltype(zero);
-      const heed::Attention options = heed::Unpacked<T>(attention, q, k.extent[2]);
-      heed::Backward(options, heed::ViewOf<const T, 4>(q), heed::ViewOf<const T, 4>(k), heed::ViewOf<const T, 4>(v),
-                     heed::ViewOf<const T, 4>(out), heed::ViewOf<const heed::Accum<T>, 3>(lse), heed::ViewOf<const T, 4>(d_out),
-                     heed::ViewOf<T, 4>(gradients->q), heed::ViewOf<T, 4>(gradients->k), heed::ViewOf<T, 4>(gradients->v),
-                     heed::TableGradients<T>(options, *gradients), heed::ThreadWorkspace(), heed::CallThreads().executor());
+      using Wide = heed::Accum<T>;
+      const heed::Attention options = heed::Unpacked<T>(attention, arrays->q, arrays->k.extent[2]);
+      heed::Backward<T>(options,
+                        {.q = heed::ViewOf<const T, 4>(arrays->q),
+                         .k = heed::ViewOf<const T, 4>(arrays->k),
+                         .v = heed::ViewOf<const T, 4>(arrays->v),
+                         .out = heed::ViewOf<const T, 4>(arrays->out),
+                         .lse = heed::ViewOf<const Wide, 3>(arrays->lse),
+                         .d_out = heed::ViewOf<const T, 4>(arrays->d_out),
+                         .d_lse = heed::ViewOf<const Wide, 3>(arrays->d_lse),
+                         .remainder = heed::ViewOf<const heed::BFloat16, 4>(arrays->remainder),
+                         .correction = heed::ViewOf<const Wide, 3>(arrays->correction)},
+                        {.q = heed::ViewOf<T, 4>(gradients->q),
+                         .k = heed::ViewOf<T, 4>(gradients->k),
+                         .v = heed::ViewOf<T, 4>(gradients->v),
+                         .biases = heed::TableGradients<T>(options, *gradients)},
+                        heed::ThreadWorkspace(), heed::CallThreads().executor());
     });
   });
 }

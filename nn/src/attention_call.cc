@@ -76,10 +76,15 @@ ForwardResult AttentionForward(const at::Tensor& query, const at::Tensor& key, c
       statistics.max_weight = ViewOf<Accum<T>, 3>(result.statistics[1]);
       statistics.mean_distance = ViewOf<Accum<T>, 3>(result.statistics[2]);
     }
-    Forward<T>(EngineOptions<Accum<T>>(options), ViewOf<const T, 4>(query), ViewOf<const T, 4>(key), ViewOf<const T, 4>(value),
-               ViewOf<T, 4>(result.output), ViewOf<Accum<T>, 3>(result.lse), ThreadWorkspace(), executor, statistics,
-               ViewOf<BFloat16, 4>(result.remainder), ViewOf<Accum<T>, 3>(result.correction),
-               ViewOf<int64_t, 3>(result.largest_key));
+    Forward<T>(EngineOptions<Accum<T>>(options),
+               {.q = ViewOf<const T, 4>(query), .k = ViewOf<const T, 4>(key), .v = ViewOf<const T, 4>(value)},
+               {.out = ViewOf<T, 4>(result.output),
+                .lse = ViewOf<Accum<T>, 3>(result.lse),
+                .statistics = statistics,
+                .remainder = ViewOf<BFloat16, 4>(result.remainder),
+                .correction = ViewOf<Accum<T>, 3>(result.correction),
+                .largest_key = ViewOf<int64_t, 3>(result.largest_key)},
+               ThreadWorkspace(), executor);
   });
   return result;
 }
@@ -179,12 +184,22 @@ Operands AttentionBackward(const ResultGradients& d_results, const SavedCall& sa
   TorchExecutor executor;
   WithElementType(saved.query.scalar_type(), [&]<class T>(T) {
     using A = Accum<T>;
-    Backward<T>(EngineOptions<A>(options), ViewOf<const T, 4>(saved.query), ViewOf<const T, 4>(saved.key),
-                ViewOf<const T, 4>(saved.value), ViewOf<const T, 4>(saved.output), ViewOf<const A, 3>(saved.lse),
-                ViewOf<const T, 4>(d_out), ViewOf<T, 4>(d.query), ViewOf<T, 4>(d.key), ViewOf<T, 4>(d.value),
-                TableGradients<A>(options, d.tensors), ThreadWorkspace(), executor, ViewOf<const A, 3>(d_rows),
-                ViewOf<const BFloat16, 4>(saved.remainder), ViewOf<const A, 3>(saved.correction),
-                StatisticsOf<A>(d_statistics, saved));
+    Backward<T>(EngineOptions<A>(options),
+                {.q = ViewOf<const T, 4>(saved.query),
+                 .k = ViewOf<const T, 4>(saved.key),
+                 .v = ViewOf<const T, 4>(saved.value),
+                 .out = ViewOf<const T, 4>(saved.output),
+                 .lse = ViewOf<const A, 3>(saved.lse),
+                 .d_out = ViewOf<const T, 4>(d_out),
+                 .d_lse = ViewOf<const A, 3>(d_rows),
+                 .remainder = ViewOf<const BFloat16, 4>(saved.remainder),
+                 .correction = ViewOf<const A, 3>(saved.correction),
+                 .statistics = StatisticsOf<A>(d_statistics, saved)},
+                {.q = ViewOf<T, 4>(d.query),
+                 .k = ViewOf<T, 4>(d.key),
+                 .v = ViewOf<T, 4>(d.value),
+                 .biases = TableGradients<A>(options, d.tensors)},
+                ThreadWorkspace(), executor);
   });
   return d;
 }

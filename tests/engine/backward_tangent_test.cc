@@ -402,6 +402,13 @@ TEST(BackwardTangent, NamesWhatItRefuses) {
   attention.content_bias.emplace();
   attention.content_bias->keys = View<const float, 2>::Contiguous(numbers.data(), {3, 8});
   EXPECT_TRUE(Holds(what(attention, call.Given(), call.OfRows(), {}, t_d_q), "second derivatives"));
+  BackwardInputs<float> inputs = call.Inputs();
+  inputs.statistics.d_entropy = inputs.lse;
+  const std::string told = WhatOf<InvalidArgument>([&] {
+    BackwardTangent(Attention{}, inputs, call.Given(), call.OfRows(), t_d_q, p.Keys(p.d_k), p.Values(p.d_v), {}, call.workspace,
+                    serial);
+  });
+  EXPECT_TRUE(Holds(told, "statistics: expected no gradients"));
 }
 
 }  // namespace

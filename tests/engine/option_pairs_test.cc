@@ -86,12 +86,12 @@ class LongOptionPairs : public OnTarget {};
 
 TEST_P(LongOptionPairs, AgreeInEveryType) {
   ForEachPair([](const Option& a, const Option& b, uint64_t number) {
-    for (uint64_t seed = 1000 * number + 500; seed < 1000 * number + 503; ++seed) {
-      CheckPair<float>(a, b, seed, "float32");
-      CheckPair<double>(a, b, seed, "float64");
-      CheckPair<BFloat16>(a, b, seed, "bfloat16");
-      CheckPair<Float16>(a, b, seed, "float16");
-    }
+    uint64_t seed = 1000 * number + 500;
+    while (!HasPairs(reference::PairCase(a, b, seed).shape)) ++seed;
+    CheckPair<float>(a, b, seed, "float32");
+    CheckPair<double>(a, b, seed, "float64");
+    CheckPair<BFloat16>(a, b, seed, "bfloat16");
+    CheckPair<Float16>(a, b, seed, "float16");
   });
 }
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "heed/attention.h"
+#include "heed/engine.h"
 #include "position/scheme_set.h"
 #include "problem.h"
 #include "reference/random_cases.h"
@@ -101,6 +101,34 @@ TEST(WantedGradients, AreRefusedWithoutMemoryWhereTheyHaveAShape) {
   EXPECT_THROW(Backward({}, p.Queries(p.q), p.Keys(p.k), p.Values(p.v), p.Outputs(p.out), p.Lse(), p.Outputs(p.d_out), without,
                         p.Keys(p.d_k), p.Values(p.d_v), {}, p.workspace, serial),
                InvalidArgument);
+}
+
+TEST(Arrays, ByNameAndByPlaceAreOneCall) {
+  Problem<float> by_place({2, 4, 2, 5, 7, 8, 6}), p({2, 4, 2, 5, 7, 8, 6});
+  std::vector<float> slopes{0.5f, 0.25f, 0.1f, 0.05f}, d_slopes(4);
+  Attention attention;
+  attention.slope_bias = SlopeBias{View<const float, 1>::Contiguous(slopes.data(), {4})};
+  SerialExecutor serial;
+  by_place.Run(attention, serial);
+  Forward<float>(attention, {.q = p.Queries(p.q), .k = p.Keys(p.k), .v = p.Values(p.v)},
+                 {.out = p.Outputs(p.out), .lse = p.Lse()});
+  Backward<float>(attention,
+                  {.q = p.Queries(p.q),
+                   .k = p.Keys(p.k),
+                   .v = p.Values(p.v),
+                   .out = p.Outputs(p.out),
+                   .lse = p.Lse(),
+                   .d_out = p.Outputs(p.d_out)},
+                  {.q = p.Queries(p.d_q),
+                   .k = p.Keys(p.d_k),
+                   .v = p.Values(p.d_v),
+                   .biases = {.slopes = View<float, 1>::Contiguous(d_slopes.data(), {4})}});
+  EXPECT_TRUE(SameBits(p.out, by_place.out));
+  EXPECT_TRUE(SameBits(p.lse, by_place.lse));
+  EXPECT_TRUE(SameBits(p.d_q, by_place.d_q));
+  EXPECT_TRUE(SameBits(p.d_k, by_place.d_k));
+  EXPECT_TRUE(SameBits(p.d_v, by_place.d_v));
+  EXPECT_TRUE(SameBits(d_slopes, by_place.d_bias));
 }
 
 }  // namespace

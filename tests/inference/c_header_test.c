@@ -68,6 +68,71 @@ static void gradients(void) {
   HEED_EXPECT_GRADIENT(relative_bias[0], d_relative_bias[0]);
 }
 
+enum { kNumbers = 16 * 8 };
+
+/* Numbers that bfloat16 has, from -spread to spread. */
+static void fill(float* numbers, uint16_t* halves, int factor, float spread) {
+  int i;
+  for (i = 0; i < kNumbers; ++i) {
+    uint32_t bits;
+    numbers[i] = (float)(i * factor % 17 - 8) / 8 * spread;
+    memcpy(&bits, &numbers[i], sizeof bits);
+    halves[i] = (uint16_t)(bits >> 16);
+  }
+}
+
+static double difference(const uint16_t* halves, const float* numbers) {
+  double sum = 0;
+  int i;
+  for (i = 0; i < kNumbers; ++i) {
+    const uint32_t bits = (uint32_t)halves[i] << 16;
+    float number;
+    memcpy(&number, &bits, sizeof number);
+    sum += fabs(number - numbers[i]);
+  }
+  return sum;
+}
+
+/* Of large scores in bfloat16, whose gradients need what rounding took from the results. */
+static void gradients_by_name(void) {
+  float q[kNumbers], k[kNumbers], v[kNumbers], d_out[kNumbers], out[kNumbers], d_q[kNumbers], lse[16], correction[16];
+  uint16_t q16[kNumbers], k16[kNumbers], v16[kNumbers], d_out16[kNumbers], out16[kNumbers], remainder[kNumbers],
+      exact[kNumbers], rounded[kNumbers];
+#define HEED_ROWS(numbers) heed_contiguous(numbers, 1, 1, 16, 8)
+#define HEED_ONE_EACH(numbers) heed_contiguous(numbers, 1, 1, 16, 1)
+  heed_gradients wanted = {0};
+  heed_forward_arrays forward = heed_forward_arrays_default();
+  heed_backward_arrays backward = heed_backward_arrays_default();
+  fill(q, q16, 5, 4), fill(k, k16, 7, 4), fill(v, v16, 3, 1), fill(d_out, d_out16, 11, 1);
+  wanted.q = HEED_ROWS(d_q);
+  expect(heed_forward(NULL, HEED_FLOAT32, HEED_ROWS(q), HEED_ROWS(k), HEED_ROWS(v), HEED_ROWS(out), HEED_ONE_EACH(lse)) ==
+                 HEED_OK &&
+             heed_backward(NULL, HEED_FLOAT32, HEED_ROWS(q), HEED_ROWS(k), HEED_ROWS(v), HEED_ROWS(out), HEED_ONE_EACH(lse),
+                           HEED_ROWS(d_out), &wanted) == HEED_OK,
+         "both passes in float");
+  forward.q = HEED_ROWS(q16), forward.k = HEED_ROWS(k16), forward.v = HEED_ROWS(v16), forward.out = HEED_ROWS(out16);
+  forward.lse = HEED_ONE_EACH(lse), forward.correction = HEED_ONE_EACH(correction), forward.remainder = HEED_ROWS(remainder);
+  expect(heed_forward_by_name(NULL, HEED_BFLOAT16, &forward) == HEED_OK, "forward by name");
+  backward.q = forward.q, backward.k = forward.k, backward.v = forward.v, backward.out = forward.out;
+  backward.lse = forward.lse, backward.d_out = HEED_ROWS(d_out16);
+  wanted.q = HEED_ROWS(rounded);
+  expect(heed_backward_by_name(NULL, HEED_BFLOAT16, &backward, &wanted) == HEED_OK, "backward by name");
+  backward.correction = forward.correction, backward.remainder = forward.remainder;
+  wanted.q = HEED_ROWS(exact);
+  expect(heed_backward_by_name(NULL, HEED_BFLOAT16, &backward, &wanted) == HEED_OK, "backward with the remainder");
+  expect(difference(exact, d_q) < difference(rounded, d_q) / 2, "the remainder gives gradients their digits back");
+  backward.d_lse = HEED_ONE_EACH(lse);
+  wanted.q = HEED_ROWS(rounded);
+  expect(heed_backward_by_name(NULL, HEED_BFLOAT16, &backward, &wanted) == HEED_OK && memcmp(exact, rounded, sizeof exact) != 0,
+         "a gradient of lse");
+  forward.struct_bytes = 8;
+  expect(heed_forward_by_name(NULL, HEED_BFLOAT16, &forward) == HEED_INVALID_ARGUMENT, "arrays that nobody began are refused");
+  expect(strstr(heed_message(), "arrays: struct_bytes is not sizeof(heed_forward_arrays)") != NULL, "and the message says why");
+  expect(heed_backward_by_name(NULL, HEED_BFLOAT16, NULL, &wanted) == HEED_INVALID_ARGUMENT, "no arrays");
+#undef HEED_ROWS
+#undef HEED_ONE_EACH
+}
+
 static void decoding(void) {
   const float q[] = {1, 0, 0.5f, 1, -1, 2}, k[] = {0, 1, 1, 1, 2, -1}, v[] = {1, 2, 3, 4, 5, 6};
   float whole[kSteps * kWidth], out[kWidth];
@@ -164,6 +229,7 @@ static void chosen_threads(void) {
 int main(void) {
   chosen_threads();
   gradients();
+  gradients_by_name();
   decoding();
   refusals();
   expect(strcmp(heed_version(), "") != 0, "a version");

@@ -29,6 +29,7 @@
 #include "heed/element.h"
 #include "heed/error.h"
 #include "heed/executor.h"
+#include "heed/thread_workspace.h"
 #include "heed/view.h"
 #include "heed/workspace.h"
 
@@ -57,30 +58,67 @@ struct StatisticGradients {
   bool wanted() const { return d_entropy.present() || d_max_weight.present() || d_mean_distance.present(); }
 };
 
-// T is float, double, BFloat16 or Float16. All functions throw InvalidArgument before they write anything.
-//
-// Overwrites out and, where present, lse, statistics, remainder, correction and largest_key. The overload without workspace and
-// executor uses a workspace of the calling thread and ThreadPool::Default().
+// The arrays of a call by name; T is float, double, BFloat16 or Float16. All functions throw InvalidArgument before they write
+// anything. Without a workspace and an executor they use a workspace of the calling thread and ThreadPool::Default().
+template <class T>
+struct ForwardInputs {
+  View<const T, 4> q, k, v;
+};
+
+// All but out may be absent.
 //
 // remainder: for 16-bit calls, in the shape of out: the rounding error of out, rounded to BFloat16. Gradients contain
-// sum(out * d_out), which loses digits without it where scores are large.
+// sum(out * d_out), which loses digits without it where scores are large. Leave it out in float and double.
 //
 // correction: [B, Hq, Nq], close to 1: weights = correction * exp(s - lse). It makes up for the rounding of lse, which grows
 // with the scores; 0 where it is unknown. heed/log_sum_exp.h has the exact formula.
-//
-// Both are optional; Backward takes them. Leave remainder out in float and double.
 //
 // largest_key: [B, Hq, Nq], the index of the key with the largest weight of its row, the first of equal ones; -1 in rows
 // without weights, and where a sink has more weight than any key. The derivative of the largest weight is that of this key's
 // weight, one of the subgradients of the maximum.
 template <class T>
-void Forward(const Attention& attention, View<const std::type_identity_t<T>, 4> q, View<const std::type_identity_t<T>, 4> k,
-             View<const std::type_identity_t<T>, 4> v, View<T, 4> out, View<Accum<T>, 3> lse, Workspace& workspace,
-             Executor& executor, const Statistics<Accum<T>>& statistics = {}, View<BFloat16, 4> remainder = {},
-             View<Accum<T>, 3> correction = {}, View<int64_t, 3> largest_key = {});
+struct ForwardResults {
+  View<T, 4> out;
+  View<Accum<T>, 3> lse{};
+  Statistics<Accum<T>> statistics{};
+  View<BFloat16, 4> remainder{};
+  View<Accum<T>, 3> correction{};
+  View<int64_t, 3> largest_key{};
+};
+
+// Overwrites the results that are present: Forward<float>(attention, {.q = q, .k = k, .v = v}, {.out = out, .lse = lse}).
 template <class T>
-void Forward(const Attention& attention, View<const std::type_identity_t<T>, 4> q, View<const std::type_identity_t<T>, 4> k,
-             View<const std::type_identity_t<T>, 4> v, View<T, 4> out, View<Accum<T>, 3> lse = {});
+void Forward(const Attention& attention, const ForwardInputs<T>& inputs, const ForwardResults<T>& results,
+             Workspace& workspace = ThreadWorkspace(), Executor& executor = ThreadPool::Default());
+
+// What Backward reads. out, lse, remainder and correction come from the forward pass with the same Attention. 16-bit gradients
+// are computed in float and rounded once if the remainder is given; without it they inherit the rounding of out, without the
+// correction that of lse.
+template <class T>
+struct BackwardInputs {
+  View<const T, 4> q, k, v, out;
+  View<const Accum<T>, 3> lse;
+  View<const T, 4> d_out;
+  View<const Accum<T>, 3> d_lse{};
+  View<const BFloat16, 4> remainder{};
+  View<const Accum<T>, 3> correction{};
+  StatisticGradients<Accum<T>> statistics{};
+};
+
+// Gradients of q, k, v and of the parameters of positional schemes, each in the shape of what it belongs to; absent ones cost
+// neither time nor memory.
+template <class T>
+struct InputGradients {
+  View<T, 4> q{}, k{}, v{};
+  BiasGradients<Accum<T>> biases{};
+};
+
+// The gradients of sum(out * d_out) + sum(lse * d_lse) + sum(entropy * d_entropy) + sum(max_weight * d_max_weight) +
+// sum(mean_distance * d_mean_distance), without the terms whose gradients are absent. Overwrites the gradients that are
+// present.
+template <class T>
+void Backward(const Attention& attention, const BackwardInputs<T>& inputs, const InputGradients<T>& gradients,
+              Workspace& workspace = ThreadWorkspace(), Executor& executor = ThreadPool::Default());
 
 // The tangents of a call's inputs, each in the shape of what it belongs to; an absent one is 0.
 template <class T>
@@ -103,30 +141,6 @@ void Tangent(const Attention& attention, View<const std::type_identity_t<T>, 4> 
              View<const std::type_identity_t<T>, 4> v, const Tangents<T>& tangents, View<T, 4> out, View<T, 4> t_out,
              View<Accum<T>, 3> lse, View<Accum<T>, 3> t_lse, Workspace& workspace, Executor& executor);
 
-// The gradients of sum(out * d_out) + sum(lse * d_lse) + sum(entropy * d_entropy) + sum(max_weight * d_max_weight) +
-// sum(mean_distance * d_mean_distance), without the terms whose gradients are absent.
-// out, lse, remainder and correction come from the forward pass with the same Attention. 16-bit gradients are computed in float
-// and rounded once if the remainder is given; without it they inherit the rounding of out, without the correction that of lse.
-// Overwrites d_q, d_k, d_v and the gradients of biases that are present; absent ones cost neither time nor memory.
-template <class T>
-void Backward(const Attention& attention, View<const std::type_identity_t<T>, 4> q, View<const std::type_identity_t<T>, 4> k,
-              View<const std::type_identity_t<T>, 4> v, View<const std::type_identity_t<T>, 4> out, View<const Accum<T>, 3> lse,
-              View<const std::type_identity_t<T>, 4> d_out, View<T, 4> d_q, View<T, 4> d_k, View<T, 4> d_v,
-              const BiasGradients<Accum<T>>& d_biases, Workspace& workspace, Executor& executor,
-              View<const Accum<T>, 3> d_lse = {}, View<const BFloat16, 4> remainder = {},
-              View<const Accum<T>, 3> correction = {}, const StatisticGradients<Accum<T>>& statistics = {});
-
-// The arguments of Backward of the same names, as a struct. d_lse, remainder and correction may be absent.
-template <class T>
-struct BackwardInputs {
-  View<const T, 4> q, k, v, out;
-  View<const Accum<T>, 3> lse;
-  View<const T, 4> d_out;
-  View<const Accum<T>, 3> d_lse{};
-  View<const BFloat16, 4> remainder{};
-  View<const Accum<T>, 3> correction{};
-};
-
 // Tangents of out, lse, d_out and d_lse, each in the shape of what it belongs to; an absent one is 0. Those of out and lse are
 // what Tangent returned for the same tangents of the inputs: give out's if any of these is given, lse's if one of q, k or a
 // bias is.
@@ -144,7 +158,8 @@ struct RowTangents {
 // and Tangent's t_out and t_lse along u to d_out and d_lse.
 // Overwrites t_d_q, t_d_k, t_d_v and those of biases that are present, in the shapes of Backward's. 16-bit calls compute in
 // float and round once; they inherit the rounding of of_rows.out. Hidden pairs have no influence. What Tangent refuses is
-// refused; only dense biases, tables by offset and slopes have tangents or gradients here, and statistics have none.
+// refused; only dense biases, tables by offset and slopes have tangents or gradients here, and statistics have none: their
+// gradients throw InvalidArgument.
 template <class T>
 void BackwardTangent(const Attention& attention, const BackwardInputs<T>& inputs, const Tangents<T>& tangents,
                      const RowTangents<T>& of_rows, View<T, 4> t_d_q, View<T, 4> t_d_k, View<T, 4> t_d_v,
@@ -170,6 +185,30 @@ std::vector<std::string> SupportedTargets();
 // Restricts every later call in this process to one of SupportedTargets(); an empty name lifts the restriction. Throws
 // InvalidArgument for other names. For tests, benches and `heed check`; do not call it while other threads compute.
 void UseTarget(const std::string& name);
+
+// The same calls with arrays by their places.
+template <class T>
+void Forward(const Attention& attention, View<const std::type_identity_t<T>, 4> q, View<const std::type_identity_t<T>, 4> k,
+             View<const std::type_identity_t<T>, 4> v, View<T, 4> out, View<Accum<T>, 3> lse, Workspace& workspace,
+             Executor& executor, const Statistics<Accum<T>>& statistics = {}, View<BFloat16, 4> remainder = {},
+             View<Accum<T>, 3> correction = {}, View<int64_t, 3> largest_key = {}) {
+  Forward<T>(attention, {q, k, v}, {out, lse, statistics, remainder, correction, largest_key}, workspace, executor);
+}
+template <class T>
+void Forward(const Attention& attention, View<const std::type_identity_t<T>, 4> q, View<const std::type_identity_t<T>, 4> k,
+             View<const std::type_identity_t<T>, 4> v, View<T, 4> out, View<Accum<T>, 3> lse = {}) {
+  Forward<T>(attention, {q, k, v}, {out, lse});
+}
+template <class T>
+void Backward(const Attention& attention, View<const std::type_identity_t<T>, 4> q, View<const std::type_identity_t<T>, 4> k,
+              View<const std::type_identity_t<T>, 4> v, View<const std::type_identity_t<T>, 4> out, View<const Accum<T>, 3> lse,
+              View<const std::type_identity_t<T>, 4> d_out, View<T, 4> d_q, View<T, 4> d_k, View<T, 4> d_v,
+              const BiasGradients<Accum<T>>& d_biases, Workspace& workspace, Executor& executor,
+              View<const Accum<T>, 3> d_lse = {}, View<const BFloat16, 4> remainder = {},
+              View<const Accum<T>, 3> correction = {}, const StatisticGradients<Accum<T>>& statistics = {}) {
+  Backward<T>(attention, {q, k, v, out, lse, d_out, d_lse, remainder, correction, statistics}, {d_q, d_k, d_v, d_biases},
+              workspace, executor);
+}
 
 }  // namespace heed
 

@@ -4,33 +4,25 @@
 #include "core/operand.h"
 #include "dispatch/call_checks.h"
 #include "dispatch/calls.h"
-#include "heed/thread_workspace.h"
+#include "heed/error.h"
 
 namespace heed {
 
 template <class T>
-void Forward(const Attention& attention, View<const std::type_identity_t<T>, 4> q, View<const std::type_identity_t<T>, 4> k,
-             View<const std::type_identity_t<T>, 4> v, View<T, 4> out, View<Accum<T>, 3> lse, Workspace& workspace,
-             Executor& executor, const Statistics<Accum<T>>& statistics, View<BFloat16, 4> remainder,
-             View<Accum<T>, 3> correction, View<int64_t, 3> largest_key) {
+void Forward(const Attention& attention, const ForwardInputs<T>& inputs, const ForwardResults<T>& results, Workspace& workspace,
+             Executor& executor) {
   using core::OperandOf;
   dispatch::RunForward<Accum<T>>(attention,
-                                 {.q = OperandOf(q),
-                                  .k = OperandOf(k),
-                                  .v = OperandOf(v),
-                                  .out = OperandOf(out),
-                                  .lse = lse,
-                                  .statistics = statistics,
-                                  .remainder = OperandOf(remainder),
-                                  .correction = correction,
-                                  .largest_key = largest_key},
+                                 {.q = OperandOf(inputs.q),
+                                  .k = OperandOf(inputs.k),
+                                  .v = OperandOf(inputs.v),
+                                  .out = OperandOf(results.out),
+                                  .lse = results.lse,
+                                  .statistics = results.statistics,
+                                  .remainder = OperandOf(results.remainder),
+                                  .correction = results.correction,
+                                  .largest_key = results.largest_key},
                                  workspace, executor);
-}
-
-template <class T>
-void Forward(const Attention& attention, View<const std::type_identity_t<T>, 4> q, View<const std::type_identity_t<T>, 4> k,
-             View<const std::type_identity_t<T>, 4> v, View<T, 4> out, View<Accum<T>, 3> lse) {
-  Forward<T>(attention, q, k, v, out, lse, ThreadWorkspace(), ThreadPool::Default());
 }
 
 template <class T>
@@ -50,31 +42,33 @@ void Tangent(const Attention& attention, View<const std::type_identity_t<T>, 4> 
   dispatch::RunForward<Accum<T>>(attention, arrays, workspace, executor);
 }
 
+namespace {
+
 template <class T>
-// NOLINTNEXTLINE(readability-function-size): an argument for each array of heed/attention.h
-void Backward(const Attention& attention, View<const std::type_identity_t<T>, 4> q, View<const std::type_identity_t<T>, 4> k,
-              View<const std::type_identity_t<T>, 4> v, View<const std::type_identity_t<T>, 4> out, View<const Accum<T>, 3> lse,
-              View<const std::type_identity_t<T>, 4> d_out, View<T, 4> d_q, View<T, 4> d_k, View<T, 4> d_v,
-              const BiasGradients<Accum<T>>& d_biases, Workspace& workspace, Executor& executor, View<const Accum<T>, 3> d_lse,
-              View<const BFloat16, 4> remainder, View<const Accum<T>, 3> correction,
-              const StatisticGradients<Accum<T>>& statistics) {
+dispatch::BackwardArrays<Accum<T>> ArraysOf(const BackwardInputs<T>& inputs, const InputGradients<T>& gradients) {
   using core::OperandOf;
-  dispatch::RunBackward<Accum<T>>(attention,
-                                  {.q = OperandOf(q),
-                                   .k = OperandOf(k),
-                                   .v = OperandOf(v),
-                                   .out = OperandOf(out),
-                                   .lse = lse,
-                                   .d_out = OperandOf(d_out),
-                                   .d_lse = d_lse,
-                                   .remainder = OperandOf(remainder),
-                                   .correction = correction,
-                                   .statistics = statistics,
-                                   .d_q = OperandOf(d_q),
-                                   .d_k = OperandOf(d_k),
-                                   .d_v = OperandOf(d_v),
-                                   .d_biases = d_biases},
-                                  workspace, executor);
+  return {.q = OperandOf(inputs.q),
+          .k = OperandOf(inputs.k),
+          .v = OperandOf(inputs.v),
+          .out = OperandOf(inputs.out),
+          .lse = inputs.lse,
+          .d_out = OperandOf(inputs.d_out),
+          .d_lse = inputs.d_lse,
+          .remainder = OperandOf(inputs.remainder),
+          .correction = inputs.correction,
+          .statistics = inputs.statistics,
+          .d_q = OperandOf(gradients.q),
+          .d_k = OperandOf(gradients.k),
+          .d_v = OperandOf(gradients.v),
+          .d_biases = gradients.biases};
+}
+
+}  // namespace
+
+template <class T>
+void Backward(const Attention& attention, const BackwardInputs<T>& inputs, const InputGradients<T>& gradients,
+              Workspace& workspace, Executor& executor) {
+  dispatch::RunBackward<Accum<T>>(attention, ArraysOf(inputs, gradients), workspace, executor);
 }
 
 template <class T>
@@ -82,20 +76,8 @@ void BackwardTangent(const Attention& attention, const BackwardInputs<T>& inputs
                      const RowTangents<T>& of_rows, View<T, 4> t_d_q, View<T, 4> t_d_k, View<T, 4> t_d_v,
                      const BiasGradients<Accum<T>>& t_d_biases, Workspace& workspace, Executor& executor) {
   using core::OperandOf;
-  dispatch::BackwardArrays<Accum<T>> arrays{.q = OperandOf(inputs.q),
-                                            .k = OperandOf(inputs.k),
-                                            .v = OperandOf(inputs.v),
-                                            .out = OperandOf(inputs.out),
-                                            .lse = inputs.lse,
-                                            .d_out = OperandOf(inputs.d_out),
-                                            .d_lse = inputs.d_lse,
-                                            .remainder = OperandOf(inputs.remainder),
-                                            .correction = inputs.correction,
-                                            .statistics = {},
-                                            .d_q = OperandOf(t_d_q),
-                                            .d_k = OperandOf(t_d_k),
-                                            .d_v = OperandOf(t_d_v),
-                                            .d_biases = t_d_biases};
+  if (inputs.statistics.wanted()) throw InvalidArgument("statistics: expected no gradients: they have no second derivatives");
+  dispatch::BackwardArrays<Accum<T>> arrays = ArraysOf<T>(inputs, {t_d_q, t_d_k, t_d_v, t_d_biases});
   arrays.tangents = {.wanted = true,
                      .q = OperandOf(tangents.q),
                      .k = OperandOf(tangents.k),
@@ -157,17 +139,10 @@ std::size_t BackwardTangentWorkspace(const Attention& attention, const Shape& sh
 // The four element types of the public functions.
 // NOLINTBEGIN(bugprone-macro-parentheses): a type cannot stand in parentheses
 #define HEED_INSTANTIATE(T)                                                                                                    \
-  template void Forward(const Attention&, View<const T, 4>, View<const T, 4>, View<const T, 4>, View<T, 4>, View<Accum<T>, 3>, \
-                        Workspace&, Executor&, const Statistics<Accum<T>>&, View<BFloat16, 4>, View<Accum<T>, 3>,              \
-                        View<int64_t, 3>);                                                                                     \
-  template void Forward(const Attention&, View<const T, 4>, View<const T, 4>, View<const T, 4>, View<T, 4>,                    \
-                        View<Accum<T>, 3>);                                                                                    \
+  template void Forward(const Attention&, const ForwardInputs<T>&, const ForwardResults<T>&, Workspace&, Executor&);           \
   template void Tangent(const Attention&, View<const T, 4>, View<const T, 4>, View<const T, 4>, const Tangents<T>&,            \
                         View<T, 4>, View<T, 4>, View<Accum<T>, 3>, View<Accum<T>, 3>, Workspace&, Executor&);                  \
-  template void Backward(const Attention&, View<const T, 4>, View<const T, 4>, View<const T, 4>, View<const T, 4>,             \
-                         View<const Accum<T>, 3>, View<const T, 4>, View<T, 4>, View<T, 4>, View<T, 4>,                        \
-                         const BiasGradients<Accum<T>>&, Workspace&, Executor&, View<const Accum<T>, 3>,                       \
-                         View<const BFloat16, 4>, View<const Accum<T>, 3>, const StatisticGradients<Accum<T>>&);               \
+  template void Backward(const Attention&, const BackwardInputs<T>&, const InputGradients<T>&, Workspace&, Executor&);         \
   template void BackwardTangent(const Attention&, const BackwardInputs<T>&, const Tangents<T>&, const RowTangents<T>&,         \
                                 View<T, 4>, View<T, 4>, View<T, 4>, const BiasGradients<Accum<T>>&, Workspace&, Executor&);    \
   template void Weights(const Attention&, View<const T, 4>, View<const T, 4>, View<const Accum<T>, 3>, View<const int64_t, 1>, \

@@ -109,7 +109,7 @@ void KeyValueCache<T>::Attend(const Attention& attention, View<const T, 4> q, Vi
   if (q.extent[0] != batch_ || !fits || q.extent[3] != head_dim_)
     core::Refuse("q", "expected [B, Hq, Nq, D] beside the keys of the cache, which are " + core::ShapeText(Keys().extent) +
                           ", got " + core::ShapeText(q.extent));
-  Forward<T>(attention, q, Keys(), Values(), out, lse, workspace, executor);
+  Forward<T>(attention, {.q = q, .k = Keys(), .v = Values()}, {.out = out, .lse = lse}, workspace, executor);
 }
 
 template class KeyValueCache<float>;

@@ -142,14 +142,29 @@ class Trial {
     };
     for (int round = 0; round < 2; ++round) {
       spoil();
-      Forward<T>(attention, q_.view, k_.view, v_.view, out_.view, lse, workspace, executor, statistics, remainder, correction,
-                 largest_key);
+      Forward<T>(attention, {.q = q_.view, .k = k_.view, .v = v_.view},
+                 {.out = out_.view,
+                  .lse = lse,
+                  .statistics = statistics,
+                  .remainder = remainder,
+                  .correction = correction,
+                  .largest_key = largest_key},
+                 workspace, executor);
       spoil();
       if (case_.weights) RunWeights(lse, workspace, executor);
       spoil();
-      Backward<T>(attention, q_.view, k_.view, v_.view, out_.view, lse, d_out_.view, d_q_.view, d_k_.view, d_v_.view,
-                  d_tables_.views, workspace, executor, d_lse, {remainder.data, remainder.extent, remainder.stride},
-                  {correction.data, correction.extent, correction.stride}, d_statistics);
+      Backward<T>(attention,
+                  {.q = q_.view,
+                   .k = k_.view,
+                   .v = v_.view,
+                   .out = out_.view,
+                   .lse = lse,
+                   .d_out = d_out_.view,
+                   .d_lse = d_lse,
+                   .remainder = remainder,
+                   .correction = correction,
+                   .statistics = d_statistics},
+                  {.q = d_q_.view, .k = d_k_.view, .v = d_v_.view, .biases = d_tables_.views}, workspace, executor);
       const std::string bytes = Bytes();
       repeats_ = round == 0 || bytes == first_;
       first_ = bytes;

@@ -97,6 +97,18 @@ HEED_C_API heed_attention heed_attention_default(void);
 HEED_C_API heed_status heed_forward(const heed_attention* attention, heed_type type, heed_array q, heed_array k, heed_array v,
                                     heed_array out, heed_array lse);
 
+/* heed_forward with its arrays by name; start from heed_forward_arrays_default(). remainder, in the shape of out with elements
+   of HEED_BFLOAT16, only for 16-bit calls, and correction, like lse, may be absent: they hold what rounding took from out and
+   lse, and heed_backward_by_name takes them. */
+typedef struct heed_forward_arrays {
+  size_t struct_bytes; /* sizeof(heed_forward_arrays) */
+  heed_array q, k, v;
+  heed_array out, lse, remainder, correction;
+} heed_forward_arrays;
+
+HEED_C_API heed_forward_arrays heed_forward_arrays_default(void);
+HEED_C_API heed_status heed_forward_by_name(const heed_attention* attention, heed_type type, const heed_forward_arrays* arrays);
+
 /* The gradients of sum(out * d_out); one whose data is NULL is not computed. Gradients of tables have the tables' types and
  * shapes. */
 typedef struct heed_gradients {
@@ -107,9 +119,24 @@ typedef struct heed_gradients {
 } heed_gradients;
 
 /* With HEED_BFLOAT16 and HEED_FLOAT16 `out` is rounded: where scores are large, the gradients of q and k then lose up to ten
-   times what rounding their own elements costs (docs/numerics.md, Precision). HEED_FLOAT32 arrays lose nothing. */
+   times what rounding their own elements costs (docs/numerics.md, Precision). HEED_FLOAT32 arrays lose nothing, and neither do
+   16-bit ones of heed_backward_by_name with remainder and correction. */
 HEED_C_API heed_status heed_backward(const heed_attention* attention, heed_type type, heed_array q, heed_array k, heed_array v,
                                      heed_array out, heed_array lse, heed_array d_out, const heed_gradients* gradients);
+
+/* heed_backward with its arrays by name; start from heed_backward_arrays_default(). The gradients are those of
+   sum(out * d_out) + sum(lse * d_lse). d_lse, remainder and correction may be absent; the last two are those of
+   heed_forward_by_name. */
+typedef struct heed_backward_arrays {
+  size_t struct_bytes; /* sizeof(heed_backward_arrays) */
+  heed_array q, k, v;
+  heed_array out, lse, d_out, d_lse;
+  heed_array remainder, correction;
+} heed_backward_arrays;
+
+HEED_C_API heed_backward_arrays heed_backward_arrays_default(void);
+HEED_C_API heed_status heed_backward_by_name(const heed_attention* attention, heed_type type,
+                                             const heed_backward_arrays* arrays, const heed_gradients* gradients);
 
 /* Keys and values of the tokens so far, in HEED_FLOAT32 or HEED_FLOAT64. Two threads must not use a cache at once. */
 typedef struct heed_cache heed_cache;

@@ -48,9 +48,15 @@ void ForwardSlice(const CallSlice& slice, Workspace& workspace, Executor& execut
     throw InvalidArgument(
         "key: expected less than 2^31 keys beside statistics, whose gradient needs a key's number in 32 bits");
   const LargestKeys largest(keys);
-  Forward<T>(options.attention(), slice.TokensIn<T>("query"), slice.TokensIn<T>("key"), slice.TokensIn<T>("value"),
-             slice.TokensOut<T>("output"), slice.RowsOut<A>("lse"), workspace, executor, statistics,
-             slice.TokensOut<BFloat16>("remainder"), slice.RowsOut<A>("correction"), largest.view());
+  Forward<T>(options.attention(),
+             {.q = slice.TokensIn<T>("query"), .k = slice.TokensIn<T>("key"), .v = slice.TokensIn<T>("value")},
+             {.out = slice.TokensOut<T>("output"),
+              .lse = slice.RowsOut<A>("lse"),
+              .statistics = statistics,
+              .remainder = slice.TokensOut<BFloat16>("remainder"),
+              .correction = slice.RowsOut<A>("correction"),
+              .largest_key = largest.view()},
+             workspace, executor);
   if (keys.present()) largest.CopyTo(keys);
 }
 
@@ -88,10 +94,22 @@ void BackwardSlice(const CallSlice& slice, Workspace& workspace, Executor& execu
                                          .d_entropy = slice.RowsIn<A>("d_entropy"),
                                          .d_max_weight = slice.RowsIn<A>("d_max_weight"),
                                          .d_mean_distance = slice.RowsIn<A>("d_mean_distance")};
-  Backward<T>(options.attention(), slice.TokensIn<T>("query"), slice.TokensIn<T>("key"), slice.TokensIn<T>("value"),
-              slice.TokensIn<T>("output"), slice.RowsIn<A>("lse"), slice.TokensIn<T>("d_output"), slice.TokensOut<T>("query"),
-              slice.TokensOut<T>("key"), slice.TokensOut<T>("value"), TableGradients<A>(slice), workspace, executor,
-              slice.RowsIn<A>("d_lse"), slice.TokensIn<BFloat16>("remainder"), slice.RowsIn<A>("correction"), statistics);
+  Backward<T>(options.attention(),
+              {.q = slice.TokensIn<T>("query"),
+               .k = slice.TokensIn<T>("key"),
+               .v = slice.TokensIn<T>("value"),
+               .out = slice.TokensIn<T>("output"),
+               .lse = slice.RowsIn<A>("lse"),
+               .d_out = slice.TokensIn<T>("d_output"),
+               .d_lse = slice.RowsIn<A>("d_lse"),
+               .remainder = slice.TokensIn<BFloat16>("remainder"),
+               .correction = slice.RowsIn<A>("correction"),
+               .statistics = statistics},
+              {.q = slice.TokensOut<T>("query"),
+               .k = slice.TokensOut<T>("key"),
+               .v = slice.TokensOut<T>("value"),
+               .biases = TableGradients<A>(slice)},
+              workspace, executor);
 }
 
 // Inputs t_query and its like: tangents of what they are named after.

@@ -157,16 +157,27 @@ void Call(std::string_view bytes) {
     Decode(draw, type, options, q, k, v, out, lse);
     return;
   }
-  const heed_status status =
-      Checked(heed_forward(&options.attention, type, q.array(), k.array(), v.array(), out.array(), lse.array()));
-  Require(status == HEED_OK || (!out.written() && !lse.written()), "a call that was refused wrote");
+  Memory remainder = make(HEED_BFLOAT16, heads, q_len, value_dim, draw.UpTo(1) == 1),
+         correction = make(wide, heads, q_len, -1, draw.UpTo(1) == 1);
+  heed_forward_arrays forward = heed_forward_arrays_default();
+  forward.q = q.array(), forward.k = k.array(), forward.v = v.array(), forward.out = out.array(), forward.lse = lse.array();
+  forward.remainder = remainder.array(), forward.correction = correction.array();
+  const heed_status status = Checked(heed_forward_by_name(&options.attention, type, &forward));
+  Require(status == HEED_OK || !(out.written() || lse.written() || remainder.written() || correction.written()),
+          "a call that was refused wrote");
   if (status != HEED_OK) return;
   std::vector<double> tables(options.tables.size()), slopes(options.slopes.size());
   heed_gradients gradients{d_q.array(), d_k.array(), d_v.array(), {}, nullptr, nullptr};
   if (options.attention.relative_bias != nullptr) gradients.relative_bias = tables.data();
   if (options.attention.slopes != nullptr) gradients.slopes = slopes.data();
-  const heed_status back = Checked(heed_backward(&options.attention, type, q.array(), k.array(), v.array(), out.array(),
-                                                 lse.array(), d_out.array(), &gradients));
+  Memory d_lse = make(wide, heads, q_len, -1, draw.UpTo(1) == 1);
+  d_lse.Fill(draw);
+  heed_backward_arrays backward = heed_backward_arrays_default();
+  backward.q = q.array(), backward.k = k.array(), backward.v = v.array(), backward.out = out.array(),
+  backward.lse = lse.array();
+  backward.d_out = d_out.array(), backward.d_lse = d_lse.array();
+  backward.remainder = remainder.array(), backward.correction = correction.array();
+  const heed_status back = Checked(heed_backward_by_name(&options.attention, type, &backward, &gradients));
   Require(back == HEED_OK || !(d_q.written() || d_k.written() || d_v.written()), "a backward pass that was refused wrote");
 }
 
