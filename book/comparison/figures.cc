@@ -7,7 +7,11 @@
 #include <utility>
 #include <variant>
 
+#include <fmt/format.h>
+
 #include "book/comparison/counting.h"
+#include "comparison_prose.h"
+#include "lab/report/prose.h"
 
 namespace heed::lab {
 namespace {
@@ -53,34 +57,48 @@ std::vector<Series> CurvePerLayer(const Comparison& comparison, const Value& val
   return curves;
 }
 
-struct Words {
-  std::string name, title, caption, x_label, y_label;
-};
+const Prose& Texts() {
+  static const Prose prose(text::kComparisonProseTxt);
+  return prose;
+}
 
-Figure Plot(const Comparison& comparison, const Words& words, std::vector<Series> curves) {
-  LinePlot plot{.x_label = words.x_label, .y_label = words.y_label, .log_x = true, .log_y = true, .series = std::move(curves)};
-  Figure figure{.name = words.name,
-                .title = words.title,
-                .caption = words.caption,
-                .command = {},
-                .seeds = "seed " + std::to_string(comparison.options.seed),
-                .content = std::move(plot)};
+Figure Plot(const Comparison& comparison, const std::string& name, std::vector<Series> curves) {
+  using namespace fmt::literals;
+  const ComparisonOptions& options = comparison.options;
+  const int threads = options.thread_counts.empty() ? 1 : options.thread_counts.back();
+  Figure figure{
+      .name = "compare-" + name,
+      .title = Texts()(name + " title"),
+      .caption = Texts()(name + " caption", "width"_a = options.width, "kernel"_a = options.kernel, "window"_a = options.window,
+                         "threads"_a = threads == 1 ? "1 thread" : fmt::format("{} threads", threads),
+                         "crossing"_a = comparison.crossovers.empty() ? 0 : comparison.crossovers.front().scores),
+      .command = {},
+      .seeds = fmt::format("seed {}", options.seed),
+      .content = LinePlot{"Length n (tokens)", Texts()(name + " axis"), true, true, std::move(curves)}};
   figure.width = 860, figure.height = 460;  // the names of all layers stand beside the curves
   return figure;
 }
 
-Figure OverLength(const Comparison& comparison, const std::string& name, const std::string& title, const std::string& caption,
-                  const std::string& y_label, std::vector<Series> curves) {
-  return Plot(comparison, {name, title, caption, "Length n (tokens)", y_label}, std::move(curves));
-}
+// What is drawn of every layer over the length.
+struct Quantity {
+  const char* name;
+  double (*of)(const ComparisonRow& row);
+  bool (*known)(const ComparisonOptions& options);
+};
 
-Figure OperationsFigure(const Comparison& comparison) {
-  return OverLength(comparison, "compare-operations", "Operations of one layer",
-                    "Multiply-adds counted on the running layers at width " + std::to_string(comparison.options.width) +
-                        ". All grow with n but self-attention over all positions, whose scores and sums grow with n².",
-                    "Multiply-adds",
-                    CurvePerLayer(comparison, [](const ComparisonRow& row) { return row.numbers().multiply_adds(); }));
-}
+bool Counted(const ComparisonOptions&) { return true; }
+bool Timed(const ComparisonOptions& options) { return !options.no_time; }
+bool TimedOnMoreThreads(const ComparisonOptions& options) { return options.thread_counts.size() > 1; }
+
+const Quantity kQuantities[] = {
+    {"operations", [](const ComparisonRow& row) { return static_cast<double>(row.numbers().multiply_adds()); }, &Counted},
+    {"steps", [](const ComparisonRow& row) { return static_cast<double>(row.numbers().sequential_steps); }, &Counted},
+    {"span", [](const ComparisonRow& row) { return static_cast<double>(row.numbers().span); }, &Counted},
+    {"paths", [](const ComparisonRow& row) { return static_cast<double>(row.numbers().path_length); }, &Counted},
+    {"memory", [](const ComparisonRow& row) { return static_cast<double>(row.numbers().memory); }, &Counted},
+    {"time", [](const ComparisonRow& row) { return row.best_seconds(); }, &Timed},
+    {"speedup", [](const ComparisonRow& row) { return row.seconds.front() / row.best_seconds(); }, &TimedOnMoreThreads},
+};
 
 // Two terms of self-attention and a vertical line where they cross.
 Figure TermsFigure(const Comparison& comparison) {
@@ -95,56 +113,7 @@ Figure TermsFigure(const Comparison& comparison) {
   const auto at = static_cast<double>(comparison.crossovers.front().scores);
   crossing.x = {at, at};
   crossing.y = {std::min(projections.y.front(), scores.y.front()), std::max(projections.y.back(), scores.y.back())};
-  return OverLength(comparison, "compare-terms", "Where the quadratic part of self-attention begins to matter",
-                    "Multiply-adds of its projections and of its scores and sums, counted. They are equal where n is twice the "
-                    "width, here " +
-                        std::to_string(comparison.crossovers.front().scores) + ".",
-                    "Multiply-adds", {std::move(projections), std::move(scores), std::move(crossing)});
-}
-
-Figure SpanFigure(const Comparison& comparison) {
-  return OverLength(comparison, "compare-span", "Longest chain of operations",
-                    "A sum of m terms counts as ⌈log2 m⌉ levels: the time on any number of processors. Self-attention, one "
-                    "sequential step in tables, grows with log n. A recurrence stays linear in n, unless it is linear itself "
-                    "and computed by a scan or, 64 tokens at a time, in chunks.",
-                    "Operations one after the other",
-                    CurvePerLayer(comparison, [](const ComparisonRow& row) { return row.numbers().span; }));
-}
-
-Figure PathsFigure(const Comparison& comparison) {
-  return OverLength(
-      comparison, "compare-paths", "Path from the first to the last token",
-      "Hops between positions, found by reachability on the running layers, stacking layers (kernel " +
-          std::to_string(comparison.options.kernel) + ", window " + std::to_string(comparison.options.window) +
-          ") as needed. Curves that coincide lie one on another; where the centred dilated stack has no point it never "
-          "connects "
-          "the two. A short path is not sufficient: it tells how far information must travel, not how much of it arrives.",
-      "Hops", CurvePerLayer(comparison, [](const ComparisonRow& row) { return row.numbers().path_length; }));
-}
-
-Figure MemoryFigure(const Comparison& comparison) {
-  return OverLength(comparison, "compare-memory", "Activations held at once",
-                    "Numbers beside the input at the peak of a forward pass, counted. Self-attention keeps the weights of one "
-                    "query at a time; a table of all of them would add n² per head.",
-                    "Numbers", CurvePerLayer(comparison, [](const ComparisonRow& row) { return row.numbers().memory; }));
-}
-
-Figure TimeFigure(const Comparison& comparison) {
-  const int threads = comparison.options.thread_counts.back();
-  return OverLength(comparison, "compare-time", "Time of one forward pass",
-                    "Fastest forward pass of the layer in float32, batch of one, without gradients, on " +
-                        std::to_string(threads) + (threads == 1 ? " thread." : " threads."),
-                    "Seconds", CurvePerLayer(comparison, [](const ComparisonRow& row) { return row.best_seconds(); }));
-}
-
-Figure SpeedupFigure(const Comparison& comparison) {
-  const std::string threads = std::to_string(comparison.options.thread_counts.back());
-  return OverLength(
-      comparison, "compare-speedup", "What more threads bring",
-      "Time on one thread over time on " + threads +
-          ". Threads cannot share operations that wait for each other; they share independent ones, once these take longer "
-          "than waking a thread.",
-      "Speed-up", CurvePerLayer(comparison, [](const ComparisonRow& row) { return row.seconds.front() / row.best_seconds(); }));
+  return Plot(comparison, "terms", {std::move(projections), std::move(scores), std::move(crossing)});
 }
 
 Figure InfluenceFigure(const Comparison& comparison) {
@@ -157,20 +126,24 @@ Figure InfluenceFigure(const Comparison& comparison) {
     }
     curves.push_back(std::move(series));
   }
-  Figure figure = Plot(comparison,
-                       {"compare-influence", "Influence of a token on the last output",
-                        "log10 of the norm of dy_n / dx_i against the distance n - i: gradients of heed's causal encoders of "
-                        "two layers with their initial weights, in double. A straight line is exponential decay. A curve ends "
-                        "where the gradient is exactly 0, beyond "
-                        "a receptive field, or below 1e-308.",
-                        "Distance (tokens)", "log10 of the norm of the gradient"},
-                       std::move(curves));
+  Figure figure = Plot(comparison, "influence", std::move(curves));
   LinePlot& plot = std::get<LinePlot>(figure.content);
+  plot.x_label = "Distance (tokens)";
   plot.log_x = plot.log_y = false;
   return figure;
 }
 
 BitMatrix ReadsOf(const char* layer) { return TraceRun(LayerNamed(layer), {.kernel = 3}, kTokens).reads; }
+
+Figure Drawing(const std::string& name, Diagram diagram, int width) {
+  return {.name = "compare-" + name,
+          .title = Texts()(name + " title"),
+          .caption = Texts()(name + " caption"),
+          .command = {},
+          .content = std::move(diagram),
+          .width = width,
+          .height = 300};
+}
 
 bool Always(int64_t, int64_t) { return true; }
 bool InPlace(int64_t from, int64_t to) { return from == to; }
@@ -193,16 +166,7 @@ Figure ArchitecturesFigure() {
 
   const int tokens = AddRow(diagram, 12, 0, "x"), outputs = AddRow(diagram, 12, 2, "y");
   AddArrows(diagram, ReadsOf("attention"), tokens, outputs, Always);
-  return {.name = "compare-architectures",
-          .title = "Convolution, recurrence and self-attention over five tokens",
-          .caption =
-              "Left: two layers of a convolution with a window of three; the first and the last token meet in the middle "
-              "position after two layers. Middle: a recurrence, four hops from first to last. Right: self-attention, "
-              "one hop between any two.",
-          .command = {},
-          .content = std::move(diagram),
-          .width = 960,
-          .height = 300};
+  return Drawing("architectures", std::move(diagram), 960);
 }
 
 Figure AttentionModelsFigure() {
@@ -224,16 +188,7 @@ Figure AttentionModelsFigure() {
     AddArrows(diagram, reads, states, AddRow(diagram, left, 2, "y"), Always);
     left += 6;
   }
-  return {.name = "compare-attention-models",
-          .title = "Attention before the Transformer over five tokens",
-          .caption =
-              "From left to right: the LSTMN, whose states read all states before them; decomposable attention, which reads "
-              "all inputs and has no states; the self-attentive embedding of the tokens so far and the intra-decoder, which "
-              "attend to the states of an LSTM. Arrows show what the running layers read.",
-          .command = {},
-          .content = std::move(diagram),
-          .width = 1240,
-          .height = 300};
+  return Drawing("attention-models", std::move(diagram), 1240);
 }
 
 std::vector<Figure> ComparisonFigures(const Comparison& comparison) {
@@ -244,19 +199,11 @@ std::vector<Figure> ComparisonFigures(const Comparison& comparison) {
   };
   if (std::ranges::any_of(comparison.options.layers, precedes)) figures.push_back(AttentionModelsFigure());
   if (comparison.options.lengths.size() >= 2) {
-    figures.push_back(OperationsFigure(comparison));
-    if (!comparison.crossovers.empty()) figures.push_back(TermsFigure(comparison));
-    figures.push_back(OverLength(
-        comparison, "compare-steps", "Sequential steps of one layer",
-        "States that must be computed one after the other: all of them in a recurrence, a logarithm of them in a scan, one of "
-        "64 in chunks, one in the others. Curves that coincide lie one on another.",
-        "Sequential steps",
-        CurvePerLayer(comparison, [](const ComparisonRow& row) { return row.numbers().sequential_steps; })));
-    figures.push_back(SpanFigure(comparison));
-    figures.push_back(PathsFigure(comparison));
-    figures.push_back(MemoryFigure(comparison));
-    if (!comparison.options.no_time) figures.push_back(TimeFigure(comparison));
-    if (comparison.options.thread_counts.size() > 1) figures.push_back(SpeedupFigure(comparison));
+    for (const Quantity& quantity : kQuantities) {
+      if (quantity.known(comparison.options))
+        figures.push_back(Plot(comparison, quantity.name, CurvePerLayer(comparison, quantity.of)));
+      if (&quantity == kQuantities && !comparison.crossovers.empty()) figures.push_back(TermsFigure(comparison));
+    }
   }
   if (!comparison.influence.empty()) figures.push_back(InfluenceFigure(comparison));
   return figures;

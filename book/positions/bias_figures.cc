@@ -82,7 +82,7 @@ Figure DistanceFigure(const std::string& scheme, int64_t steps, int64_t heads, c
 Figure HeadLines(const PositionsOptions& options, const SchemeTable& table, const Words& words, const NumberOfHead& number) {
   Figure figure;
   figure.name = FigureName(table.scheme, "heads");
-  figure.title = std::string(words.subject) + " in attention heads" + StartNote(table, words);
+  figure.title = words.subject + " in attention heads" + StartNote(table, words);
   figure.caption = CaptionOf(table, words);
   LinePlot plot{"Offset (key position - query position)", words.label, false, false, {}};
   for (int64_t head = options.first_column; head < std::min(options.last_column, table.rows); ++head) {
@@ -102,7 +102,7 @@ Figure HeadMap(const SchemeTable& table, const Words& words) {
   const std::string reach = std::to_string((table.columns - 1) / 2);
   Figure figure;
   figure.name = FigureName(table.scheme, "heat-map");
-  figure.title = std::string(words.subject) + " of every head and offset";
+  figure.title = words.subject + " of every head and offset";
   figure.caption = "Column " + reach + " is the offset of a token to itself; keys before the query lie to its left.";
   figure.content = HeatMap{"Column (offset + " + reach + ")", "Head", table.rows, table.columns, table.values};
   figure.height = 260;
@@ -136,7 +136,7 @@ Figure FarQueryFigure(const SchemeTable& table, const Words& words) {
   }
   Figure figure;
   figure.name = FigureName(table.scheme, "queries");
-  figure.title = std::string(words.subject) + " along a text, in the first head";
+  figure.title = words.subject + " along a text, in the first head";
   figure.caption =
       "Each curve ends at the first token. Queries within the threshold share one curve; for queries beyond it the same curve "
       "is stretched over all keys before them.";
@@ -154,11 +154,11 @@ std::string FigureName(const std::string& scheme, const std::string& kind) {
 }
 
 std::string CaptionOf(const SchemeTable& table, const Words& words) {
-  return table.trained && *words.learnt != '\0' ? words.learnt : words.caption;
+  return table.trained && !words.learnt.empty() ? words.learnt : words.caption;
 }
 
 std::string StartNote(const SchemeTable& table, const Words& words) {
-  return table.trained || *words.learnt == '\0' ? "" : " as it starts";
+  return table.trained || words.learnt.empty() ? "" : " as it starts";
 }
 
 std::vector<Figure> AlibiFigures(const PositionsOptions& options, const SchemeTable&, const Words& words) {

@@ -12,10 +12,10 @@ namespace heed::lab {
 
 // The words of a figure whose drawing several schemes share.
 struct Words {
-  const char* subject = "";  // what titles begin with, as "T5's bias"
-  const char* caption = "";  // of the first figure, as the scheme starts
-  const char* learnt = "";   // the same of a trained model; empty: as it starts, because nothing is trained
-  const char* label = "Bias added to the score";
+  std::string subject;  // what titles begin with, as "T5's bias"
+  std::string caption;  // of the first figure, as the scheme starts
+  std::string learnt;   // the same of a trained model; empty: as it starts, because nothing is trained
+  std::string label = "Bias added to the score";
 };
 
 // positions-SCHEME-KIND, as files are named.

@@ -24,7 +24,7 @@ std::vector<Figure> MultiplierFigures(const PositionsOptions& options, const Sch
   }
   Figure picture;
   picture.name = FigureName(table.scheme, "heads");
-  picture.title = std::string(words.subject) + StartNote(table, words);
+  picture.title = words.subject + StartNote(table, words);
   picture.caption = CaptionOf(table, words) + " It is the same wherever query and key stand.";
   picture.content = std::move(factors);
   picture.height = 320;

@@ -24,16 +24,17 @@ struct Portrait {
   bool square = false;   // its tokens stand in a square; see SideOf
   bool clips = false;    // it has a largest distance
   bool random = false;   // it starts at random
-  // One paragraph: what it is, what it does to a query as the distance grows, what it cannot tell apart.
-  const char* about;
   // A new scheme inside attention; null for schemes on the input, and for those that models know by the same name.
   std::shared_ptr<nn::AttentionPosition> (*make)(const PositionsOptions& options) = nullptr;
   // The numbers that are drawn, null where the options alone give them or they are rows of the input.
   SchemeTable (*numbers)(const nn::AttentionPosition& scheme, const PositionsOptions& options) = nullptr;
   SchemeTable (*rows)(const PositionsOptions& options) = nullptr;  // of the input, as they start
   std::vector<Figure> (*draw)(const PositionsOptions& options, const SchemeTable& table, const Words& words);
-  Words words = {};
 };
+
+// Of positions_prose.txt, one paragraph: what it is, what it does to a query as the distance grows, what it cannot tell apart.
+std::string AboutOf(const Portrait& portrait);
+Words WordsOf(const Portrait& portrait);
 
 // Null for a scheme without an entry.
 const Portrait* FindPortrait(const std::string& scheme);

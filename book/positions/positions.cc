@@ -52,7 +52,7 @@ bool Measured(const Portrait& portrait) {
 
 bool HasPicture(const std::string& scheme) { return FindPortrait(scheme) != nullptr; }
 
-std::string AboutScheme(const std::string& scheme) { return PortraitOf(scheme).about; }
+std::string AboutScheme(const std::string& scheme) { return AboutOf(PortraitOf(scheme)); }
 
 int64_t HeadsOf(const PositionsOptions& options) {
   return PortraitOf(options.scheme).unit == WidthUnit::kHeads ? options.width : 2;
@@ -140,7 +140,7 @@ std::vector<Figure> PositionFigures(const PositionsOptions& options, const std::
   const Portrait& portrait = PortraitOf(options.scheme);
   const bool has_table = portrait.numbers != nullptr || portrait.rows != nullptr;
   const SchemeTable table = trained ? *trained : has_table ? StartingTable(options) : SchemeTable{};
-  std::vector<Figure> figures = portrait.draw(options, table, portrait.words);
+  std::vector<Figure> figures = portrait.draw(options, table, WordsOf(portrait));
   for (Figure& figure : figures) {
     if (trained || portrait.random) figure.seeds = SeedsOf(options.seed, 1);
   }

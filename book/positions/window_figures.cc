@@ -56,7 +56,7 @@ std::vector<Figure> LogarithmicFigures(const PositionsOptions& options, const Sc
   std::vector<Figure> figures = WindowFigures(options, table, words);
   Figure drawn = figures.front();
   drawn.name = FigureName(table.scheme, "network");
-  drawn.title = std::string(words.subject) + " over what its network is given" + StartNote(table, words);
+  drawn.title = words.subject + " over what its network is given" + StartNote(table, words);
   drawn.caption =
       "The same numbers over sign(d) log2(1 + 8|d|/(w - 1))/3 of the offset d in a window of width w: near offsets lie far "
       "apart, far ones close together.";

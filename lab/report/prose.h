@@ -20,6 +20,8 @@ class Prose {
  public:
   explicit Prose(std::string_view file);
 
+  bool has(const std::string& name) const { return texts_.contains(name); }
+
   //   using namespace fmt::literals;
   //   tell("worth open", "loss"_a = loss, "leader"_a = leader, "given"_a = given)
   // Throws std::out_of_range for a name that the file has not, fmt::format_error where something to fill in is missing.
