@@ -108,6 +108,8 @@ TEST(Arrays, ByNameAndByPlaceAreOneCall) {
   std::vector<float> slopes{0.5f, 0.25f, 0.1f, 0.05f}, d_slopes(4);
   Attention attention;
   attention.slope_bias = SlopeBias{View<const float, 1>::Contiguous(slopes.data(), {4})};
+  BiasGradients<float> d_biases;
+  d_biases.slopes = View<float, 1>::Contiguous(d_slopes.data(), {4});
   SerialExecutor serial;
   by_place.Run(attention, serial);
   Forward<float>(attention, {.q = p.Queries(p.q), .k = p.Keys(p.k), .v = p.Values(p.v)},
@@ -119,10 +121,7 @@ TEST(Arrays, ByNameAndByPlaceAreOneCall) {
                    .out = p.Outputs(p.out),
                    .lse = p.Lse(),
                    .d_out = p.Outputs(p.d_out)},
-                  {.q = p.Queries(p.d_q),
-                   .k = p.Keys(p.d_k),
-                   .v = p.Values(p.d_v),
-                   .biases = {.slopes = View<float, 1>::Contiguous(d_slopes.data(), {4})}});
+                  {.q = p.Queries(p.d_q), .k = p.Keys(p.d_k), .v = p.Values(p.d_v), .biases = d_biases});
   EXPECT_TRUE(SameBits(p.out, by_place.out));
   EXPECT_TRUE(SameBits(p.lse, by_place.lse));
   EXPECT_TRUE(SameBits(p.d_q, by_place.d_q));

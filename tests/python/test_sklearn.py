@@ -28,7 +28,13 @@ def sequences(rows=40, steps=5):
     return random.normal(size=(rows, steps, 3)) + 2 * y[:, None, None], y
 
 
-@parametrize_with_checks([SequenceClassifier(steps=100, **SMALL), SequenceRegressor(steps=100, **SMALL)])
+# Networks compute in float32, and sums over batches of other sizes are rounded elsewhere: by up to 2e-7, where the check allows 1e-7.
+ROUNDED = {"check_methods_subset_invariance": "rows of other batches differ by rounding"}
+
+
+@parametrize_with_checks(
+    [SequenceClassifier(steps=100, **SMALL), SequenceRegressor(steps=100, **SMALL)], expected_failed_checks=lambda estimator: ROUNDED
+)
 def test_scikit_learns_checks(estimator, check):
     check(estimator)
 

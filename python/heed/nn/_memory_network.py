@@ -57,8 +57,12 @@ class LSTMN(torch.nn.Module):
         self.score = torch.nn.Parameter(torch.empty(hidden_size))
         self.gates = torch.nn.Parameter(torch.empty(4 * hidden_size, hidden_size + input_size))
         self.gates_bias = torch.nn.Parameter(torch.empty(4 * hidden_size)) if bias else None
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draws all parameters as the constructor does."""
         for parameter in self.parameters():
-            torch.nn.init.uniform_(parameter, -1 / math.sqrt(hidden_size), 1 / math.sqrt(hidden_size))
+            torch.nn.init.uniform_(parameter, -1 / math.sqrt(self.hidden_size), 1 / math.sqrt(self.hidden_size))
 
     def forward(self, X: torch.Tensor) -> torch.Tensor:
         """X [batch, steps, input_size] -> the states h [batch, steps, hidden_size]. ValueError for other shapes."""

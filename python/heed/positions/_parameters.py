@@ -12,7 +12,7 @@ from .._scheme_parameters import Start
 _LAWS: dict[str, Any] = {
     "constant": lambda tensor, low, high: torch.nn.init.constant_(tensor, low),
     "normal": torch.nn.init.normal_,
-    "truncated": torch.nn.init.trunc_normal_,
+    "truncated": lambda tensor, low, high: torch.nn.init.trunc_normal_(tensor, low, high),
     "uniform": torch.nn.init.uniform_,
 }
 
