@@ -231,10 +231,16 @@ def without_blocks(path):
 
 
 def check_prose(root, path):
-    """Of a file *_prose.txt: texts that no source beside it names, and names that a source tells and the file has not."""
+    """Of a file *_prose.txt: texts that no source beside it names, whole or by their first word and the rest, and names that a source
+    tells and the file has not."""
     texts = {line for line in (root / path).read_text(encoding="utf-8").splitlines() if line and not line.startswith(" ")}
     sources = {source: source.read_text(encoding="utf-8") for source in sorted((root / path).parent.glob("*.cc"))}
-    yield from (f"{path}: no source beside it tells '{name}'" for name in sorted(texts) if not any(f'"{name}"' in text for text in sources.values()))
+    code = "".join(sources.values())
+    for name in sorted(texts):
+        first, _, rest = name.partition(" ")
+        ends = f'"{rest}"' in code or f'" {rest}"' in code
+        if f'"{name}"' not in code and not (rest and ends and f'"{first}"' in code):
+            yield f"{path}: no source beside it tells '{name}'"
     for source, text in sources.items():
         told = set(re.findall(r'\b[Tt]ell(?:Study\(\))?\("([^"]+)"', text))
         yield from (f"{source.relative_to(root)}: {path.name} has no text '{name}'" for name in sorted(told - texts))
