@@ -95,9 +95,9 @@ def numbers(value):
 
 
 def agree(wanted, found):
-    """MKL does without a buffer that it does not get, and rounds sums elsewhere then."""
+    """Where MKL gets no memory as it starts, it computes by other instructions, and all float32 sums are rounded elsewhere."""
     if isinstance(wanted, float) and isinstance(found, float):
-        return math.isclose(wanted, found, rel_tol=1e-12, abs_tol=1e-15)
+        return math.isclose(wanted, found, rel_tol=1e-6, abs_tol=1e-9)
     if type(wanted) is not type(found) or not isinstance(wanted, (dict, list)):
         return wanted == found
     if isinstance(wanted, dict):
