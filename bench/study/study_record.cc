@@ -7,6 +7,7 @@
 #include <iterator>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <ATen/Parallel.h>
@@ -36,7 +37,8 @@ struct Arguments {
 std::vector<double> MeasurePace(const lab::StudyTask& task) {
   std::vector<double> seconds;
   for (const lab::SizedContender& model : task.models) {
-    seconds.push_back(std::min(task.StepSeconds(model), task.StepSeconds(model)));
+    // Digits that a record holds: one that goes on has to begin with the same steps.
+    seconds.push_back(std::stod(fmt::format("{:.3g}", std::min(task.StepSeconds(model), task.StepSeconds(model)))));
     std::fprintf(stderr, "%s: %.4f s a step\n", model.Label().c_str(), seconds.back());
   }
   return seconds;
@@ -54,17 +56,25 @@ void RecordStudy(const Arguments& arguments) {
   const lab::Subject subject = arguments.table.Given() ? lab::SubjectOf(data, arguments.data, options)
                                                        : lab::SubjectOf(lab::ReadText(arguments.data), options);
   const lab::StudyTask& task = *subject.tasks.front();
-  Record record;
-  if (std::filesystem::exists(arguments.out)) {
-    record = ReadRecord(arguments.out);
-  } else {
-    std::vector<double> seconds = arguments.step_seconds;
-    if (seconds.empty()) seconds = MeasurePace(task);
-    if (seconds.size() != task.models.size())
-      throw InvalidArgument(fmt::format("step-seconds: expected one for each of the {} models", task.models.size()));
-    record = BeginRecord(arguments.name, task, options, arguments.times, seconds);
-    lab::WriteFile(arguments.out, Text(record));
+  const bool goes_on = std::filesystem::exists(arguments.out);
+  std::vector<double> seconds = arguments.step_seconds;
+  std::vector<RecordedRun> runs;
+  std::string before;
+  if (goes_on) {
+    Record begun = ReadRecord(arguments.out);
+    before = Text(begun), runs = std::move(begun.runs);
+    seconds.clear();
+    for (const RecordedModel& model : begun.models) seconds.push_back(model.step_seconds);
+  } else if (seconds.empty()) {
+    seconds = MeasurePace(task);
   }
+  if (seconds.size() != task.models.size())
+    throw InvalidArgument(fmt::format("step-seconds: expected one for each of the {} models", task.models.size()));
+  Record record = BeginRecord(arguments.name, task, options, arguments.times, seconds);
+  record.runs = std::move(runs);
+  if (!goes_on) lab::WriteFile(arguments.out, Text(record));
+  if (goes_on && Text(record) != before)
+    throw InvalidArgument("OUT: holds the record of another study; give another file, or its data and options");
   std::set<std::string> done;
   for (const RecordedRun& run : record.runs) done.insert(run.model);
   for (const RecordedModel& model : record.models) {
