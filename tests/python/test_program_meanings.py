@@ -209,5 +209,33 @@ def test_scores_that_are_whole_numbers(real):
         assert all(t.grad.isfinite().all() for t in given)
 
 
+@pytest.mark.parametrize("listed", [False, True])
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda s, b, h, i, j, q, k: q,
+        lambda s, b, h, i, j, q, k: k,
+        lambda s, b, h, i, j, q, k: q - k,
+        lambda s, b, h, i, j, q, k: -k,
+        lambda s, b, h, i, j, q, k: s + q**8 * k * 1e-33,
+        lambda s, b, h, i, j, q, k: s + q * k * q * k * q * k * 1e-24,
+        lambda s, b, h, i, j, q, k: s * (q - k) * k / 5000,
+    ],
+)
+def test_positions_are_real_numbers_however_they_are_given(function, listed):
+    """Also where they are all that a score is, and where whole numbers of 64 bits would wrap."""
+    generator = torch.Generator().manual_seed(3)
+    q, k, v = (torch.randn(1, 2, 40, 8, generator=generator) for _ in range(3))
+    at = torch.arange(40) + 5000
+    places = {"query_positions": at, "key_positions": at.clone()} if listed else {"query_positions": 5000, "key_positions": 5000}
+    given = [t.clone().requires_grad_() for t in (q, k, v)]
+    output = heed.attention(*given, score=heed.score(function, positions=True), **places)
+    scores, real = q.double() @ k.double().mT / 8**0.5, at.double()
+    changed = torch.as_tensor(function(scores, 0, 0, at[:, None], at, real[:, None], real)).expand(scores.shape)
+    torch.testing.assert_close(output.double(), changed.softmax(-1) @ v.double(), rtol=1e-4, atol=1e-4)
+    output.sum().backward()
+    assert all(t.grad.isfinite().all() for t in given)
+
+
 def test_every_operation_has_its_edges():
     assert CASES.keys() == _translation._OPERATIONS.keys()

@@ -120,8 +120,10 @@ Code WithOrigins(const Code& code, const PositionForm& form) {
     const Instruction& instruction = code[index];
     const bool query = instruction.operation == kQueryPosition;
     if ((query || instruction.operation == kKeyPosition) && !form.listed) {
-      places.push_back(
-          builder.Apply(kAdd, {builder.Leaf(query ? kQuery : kKey), builder.Leaf(query ? kQueryOrigin : kKeyOrigin)}));
+      const int counted =
+          builder.Apply(kAdd, {builder.Leaf(query ? kQuery : kKey), builder.Leaf(query ? kQueryOrigin : kKeyOrigin)});
+      // Positions are real numbers, also where they are counted.
+      places.push_back(builder.Apply(kMultiply, {counted, builder.Constant(1, Kind::kReal)}));
       continue;
     }
     std::vector<int> operands;

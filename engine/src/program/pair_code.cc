@@ -83,9 +83,9 @@ class Widths {
     if (instruction.kind == Kind::kWhole)
       return !(std::max(std::abs(bounds_.back().low), std::abs(bounds_.back().high)) <= kExactInFloat);
     if (facts_.wide_reals || instruction.operation == kQueryPosition || instruction.operation == kKeyPosition) return true;
-    const auto any_wide = [&] {
+    const auto any_wide = [&](bool whole = false) {
       return std::any_of(instruction.operands.begin(), instruction.operands.end(),
-                         [&](int operand) { return wide_[At(operand)] && code_[operand].kind == Kind::kReal; });
+                         [&](int operand) { return wide_[At(operand)] && (whole || code_[operand].kind == Kind::kReal); });
     };
     // A difference of positions is small where it matters; what only moves or chooses positions is as large as they are.
     switch (instruction.operation) {
@@ -97,8 +97,9 @@ class Widths {
       case kFloor:
         return any_wide();
       case kSubtract:
-      case kMultiply:
         return !domain.pair() && any_wide();
+      case kMultiply:  // a counted position is a whole number times 1
+        return !domain.pair() && any_wide(/*whole=*/true);
       default:
         return false;
     }
