@@ -186,7 +186,7 @@ std::vector<std::string> SupportedTargets();
 // InvalidArgument for other names. For tests, benches and `heed check`; do not call it while other threads compute.
 void UseTarget(const std::string& name);
 
-// The same calls with arrays by their places.
+// The same calls with arrays by their places. NOLINTBEGIN(readability-function-size): an argument each
 template <class T>
 void Forward(const Attention& attention, View<const std::type_identity_t<T>, 4> q, View<const std::type_identity_t<T>, 4> k,
              View<const std::type_identity_t<T>, 4> v, View<T, 4> out, View<Accum<T>, 3> lse, Workspace& workspace,
@@ -209,7 +209,7 @@ void Backward(const Attention& attention, View<const std::type_identity_t<T>, 4>
   Backward<T>(attention, {q, k, v, out, lse, d_out, d_lse, remainder, correction, statistics}, {d_q, d_k, d_v, d_biases},
               workspace, executor);
 }
-
+// NOLINTEND(readability-function-size)
 }  // namespace heed
 
 #endif  // HEED_ATTENTION_H_
