@@ -93,7 +93,8 @@ int CodeBuilder::Simplified(Operation operation, const std::vector<int>& x) {
       return -1;
     case kMultiply:
       if (IsConstant(x[0], 1) && (real(x[1]) || !real(x[0])) && code_[x[1]].kind != Kind::kTruth) return x[1];
-      [[fallthrough]];
+      if (IsConstant(x[1], 1) && (real(x[0]) || !real(x[1])) && code_[x[0]].kind != Kind::kTruth) return x[0];
+      return -1;
     case kDivide:
       if (IsConstant(x[1], 1) && real(x[0])) return x[0];
       return -1;
