@@ -97,9 +97,14 @@ class Widths {
       case kFloor:
         return any_wide();
       case kSubtract:
-        return !domain.pair() && any_wide();
-      case kMultiply:  // a counted position is a whole number times 1
-        return !domain.pair() && any_wide(/*whole=*/true);
+        return !domain.pair() && domain.axis != Axis::kOffset && any_wide();
+      case kMultiply: {
+        // A counted position is a whole number times 1.
+        const bool same = std::ranges::any_of(instruction.operands, [&](int operand) {
+          return code_[operand].operation == kConstant && code_[operand].number == 1;
+        });
+        return !domain.pair() && any_wide(same);
+      }
       default:
         return false;
     }
