@@ -246,6 +246,20 @@ def check_prose(root, path):
         yield from (f"{source.relative_to(root)}: {path.name} has no text '{name}'" for name in sorted(told - texts))
 
 
+def check_engine_header(root):
+    """heed/engine.h reaches every public header of the engine."""
+    public, seen, unread = root / "engine/include", set(), ["heed/engine.h"]
+    while unread:
+        header = unread.pop()
+        found = next((path for path in (public / header, public / f"{header}.in") if path.is_file()), None)
+        if found is not None and header not in seen:
+            unread += re.findall(r'#include "([^"]+)"', found.read_text(encoding="utf-8"))
+            seen.add(header)
+    for path in sorted((public / "heed").glob("*.h")):
+        if f"heed/{path.name}" not in seen:
+            yield f"{path.relative_to(root)}: heed/engine.h does not reach it"
+
+
 def check_links(root, path):
     for target, anchor in LINK.findall(without_blocks(path)):
         if "://" in target:
@@ -259,6 +273,7 @@ def check_links(root, path):
 
 def check(root):
     root = pathlib.Path(root).resolve()
+    yield from check_engine_header(root)
     for folder in SOURCE_FOLDERS:
         for path in sorted((root / folder).rglob("*")):
             if path.suffix in (".cc", ".h", ".inc"):

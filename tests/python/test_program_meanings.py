@@ -223,7 +223,7 @@ def test_scores_that_are_whole_numbers(real):
     ],
 )
 def test_positions_are_real_numbers_however_they_are_given(function, listed):
-    """Also where they are all that a score is, and where whole numbers of 64 bits would wrap."""
+    """Also where they are all that a score is, and where their products are large."""
     generator = torch.Generator().manual_seed(3)
     q, k, v = (torch.randn(1, 2, 40, 8, generator=generator) for _ in range(3))
     at = torch.arange(40) + 5000
