@@ -1,10 +1,14 @@
 // Operators that do nothing but allocate what attention returns, for what a call costs before it computes:
 //   heed_bench::nothing         no derivative
-//   heed_bench::differentiable  the autograd front end of heed::nn::attention: the same tensors saved
+//   heed_bench::differentiable  an autograd front end of torch's: the tensors that heed saves
+//   heed_bench::plain           the arguments, the node and the gradients of heed::attention_plain
 #include <tuple>
 
 #include <ATen/ATen.h>
 #include <torch/csrc/autograd/custom_function.h>
+#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/functions/utils.h>
+#include <torch/csrc/autograd/saved_variable.h>
 #include <torch/library.h>
 
 namespace {
@@ -33,9 +37,40 @@ Results Differentiable(const at::Tensor& query, const at::Tensor& key, const at:
   return {results[0], results[1], results[2]};
 }
 
+// Saves what a call saves, and allocates its gradients.
+struct PlainNode final : torch::autograd::Node {
+  using Node::Node;
+  variable_list apply(variable_list&& /*d_outputs*/) override {
+    variable_list gradients;
+    for (std::size_t t = 0; t < 3; ++t) gradients.push_back(at::empty_like(saved[t].unpack(getptr())));
+    return gradients;
+  }
+  void release_variables() override {
+    for (torch::autograd::SavedVariable& variable : saved) variable.reset_data();
+  }
+  std::vector<torch::autograd::SavedVariable> saved;
+};
+
+at::Tensor Plain(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, std::optional<double> /*scale*/,
+                 c10::string_view /*causal*/) {
+  if (!query.requires_grad()) return std::get<0>(Nothing(query, key, value));
+  const auto node = c10::make_intrusive<PlainNode>(torch::autograd::collect_next_edges(query, key, value));
+  for (const at::Tensor& operand : {query, key, value}) node->saved.emplace_back(operand, /*is_output=*/false);
+  const at::NoGradGuard no_grad;
+  const auto [output, lse, statistics] = Nothing(query, key, value);
+  for (const at::Tensor& result : {output, lse}) {
+    torch::autograd::set_history(result, node);
+    node->saved.emplace_back(result, /*is_output=*/true);
+  }
+  return output;
+}
+
 }  // namespace
 
 TORCH_LIBRARY(heed_bench, m) {
   m.def("nothing(Tensor query, Tensor key, Tensor value) -> (Tensor, Tensor, Tensor)", &Nothing);
+  m.def("plain(Tensor query, Tensor key, Tensor value, float? scale=None, str causal='none') -> Tensor");
   m.def("differentiable(Tensor query, Tensor key, Tensor value) -> (Tensor, Tensor, Tensor)", &Differentiable);
 }
+
+TORCH_LIBRARY_IMPL(heed_bench, CompositeImplicitAutograd, m) { m.impl("plain", TORCH_FN(Plain)); }

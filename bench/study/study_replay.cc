@@ -1,5 +1,6 @@
 // study_replay RECORD..: holds many studies of each record at several budgets, as `heed study` holds them live, and tells how
-// often they decide, whether the stated price holds, and what the recommended model loses to the best.
+// often they decide, whether the stated price holds, and what the recommended model loses to the best. --even holds them
+// without a race: every model gets the same seconds, as a table of results has it.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -9,51 +10,100 @@
 #include <CLI/CLI.hpp>
 
 #include "bench/study/replay.h"
+#include "lab/runs/outlook.h"
 #include "lab/training/divergence.h"
 
 namespace heed::bench {
 namespace {
 
-struct Tally {
-  int64_t studies = 0, decided = 0, held = 0, best = 0;
-  int64_t worth = 0, not_worth = 0;  // where that is decided
-  double regret = 0, worst = 0;      // shares of the best loss
+struct Protocol {
+  std::vector<double> shares = {0.25, 1, 4};  // of the recorded budget, rising
+  double tolerance = 0.01;
+  int64_t seeds = 4;
+  bool even = false;
 };
 
-void HoldOne(const Record& record, double share, uint64_t seed, const std::vector<double>& truth, double tolerance,
-             Tally& tally) {
+// What one study says at one budget.
+struct Answer {
+  lab::Recommendation taken;
+  double lost;                        // by who takes it, to the best in truth
+  int worth;                          // 1: the model is better than the baseline, -1: worse, 0: open
+  std::vector<std::size_t> foreseen;  // may lead at the next budget, by the curves of this one
+};
+
+Answer HoldOne(const Record& record, std::size_t share, uint64_t seed, const std::vector<double>& truth,
+               const Protocol& protocol) {
   const RecordedContest contest(record, seed);
   lab::ContestOptions options;
-  options.seconds = share * record.seconds, options.rates = record.rates, options.tolerance = tolerance;
+  options.seconds = protocol.shares[share] * record.seconds, options.rates = record.rates;
+  options.tolerance = protocol.tolerance;
   for (const lab::SizedContender& model : contest.models) options.step_seconds.push_back(contest.StepSeconds(model));
-  options.conduct = {.seed = 1, .seeds = 4, .threads = 1, .quiet = true};
-  const lab::ContestResult result = lab::Hold("replay", contest, options, nullptr);
-  const lab::Recommendation taken = lab::Recommend(result);
-  const double least = *std::ranges::min_element(truth), lost = truth[taken.contender] - least;
-  ++tally.studies, tally.decided += taken.decided, tally.held += lost <= taken.may_lose + 1e-9, tally.best += lost <= 0;
-  tally.regret += lost / std::abs(least), tally.worst = std::max(tally.worst, lost / std::abs(least));
+  options.conduct = {.seed = 1, .seeds = protocol.seeds, .threads = 1, .quiet = true};
+  const lab::ContestResult result =
+      protocol.even ? HoldEvenly(contest, options) : lab::Hold("replay", contest, options, nullptr);
+  Answer answer{.taken = lab::Recommend(result), .lost = 0, .worth = 0, .foreseen = {}};
+  answer.lost = truth[answer.taken.contender] - *std::ranges::min_element(truth);
   const auto baseline = std::ranges::min_element(record.baselines, {}, &lab::Baseline::validation);
   const lab::Compared worth = lab::CompareWithMethod(result, contest.Drawn(baseline->blocks));
-  tally.worth += worth.apart() && worth.ahead, tally.not_worth += worth.apart() && !worth.ahead;
+  if (worth.apart()) answer.worth = worth.ahead ? 1 : -1;
+  if (share + 1 < protocol.shares.size())
+    answer.foreseen = lab::OutlookOf(result, protocol.shares[share + 1] / protocol.shares[share]).Near();
+  return answer;
 }
 
-void Replay(const Record& record, int64_t studies, const std::vector<double>& shares, double tolerance) {
-  std::printf("%s\n", record.name.c_str());
-  for (const double share : shares) {
-    const std::vector<double> truth = TruthOf(record, share);
-    Tally tally;
-    for (int64_t i = 0; i < studies; ++i) HoldOne(record, share, static_cast<uint64_t>(i), truth, tolerance, tally);
-    const double of = 100.0 / static_cast<double>(tally.studies);
-    std::printf(
-        "  %5g of the budget: decided %3.0f %%, price held %5.1f %%, the best %3.0f %%, regret %.2f %% (at most %.1f), "
-        "worth %3.0f %%, not worth %3.0f %%\n",
-        share, of * static_cast<double>(tally.decided), of * static_cast<double>(tally.held),
-        of * static_cast<double>(tally.best), of * tally.regret, 100 * tally.worst, of * static_cast<double>(tally.worth),
-        of * static_cast<double>(tally.not_worth));
-    for (std::size_t i = 0; i < truth.size(); ++i)
-      std::printf("%s%s %.4f", i == 0 ? "        " : ", ", record.models[i].model.Label().c_str(), truth[i]);
-    std::printf("\n");
+void PrintBudget(const Record& record, double share, const std::vector<double>& truth, const std::vector<Answer>& answers) {
+  const double of = 100.0 / static_cast<double>(answers.size()), least = std::abs(*std::ranges::min_element(truth));
+  const auto percent = [&](auto holds) { return of * static_cast<double>(std::ranges::count_if(answers, holds)); };
+  double regret = 0, worst = 0;
+  for (const Answer& answer : answers) regret += answer.lost / least, worst = std::max(worst, answer.lost / least);
+  std::printf(
+      "  %5g of the budget: decided %3.0f %%, price held %5.1f %%, the best %3.0f %%, regret %.2f %% (at most %.1f), "
+      "worth %3.0f %%, not worth %3.0f %%\n",
+      share, percent([](const Answer& answer) { return answer.taken.decided; }),
+      percent([](const Answer& answer) { return answer.lost <= answer.taken.may_lose + 1e-9; }),
+      percent([](const Answer& answer) { return answer.lost <= 0; }), of * regret, 100 * worst,
+      percent([](const Answer& answer) { return answer.worth > 0; }),
+      percent([](const Answer& answer) { return answer.worth < 0; }));
+  for (std::size_t i = 0; i < truth.size(); ++i)
+    std::printf("%s%s %.4f", i == 0 ? "        " : ", ", record.models[i].model.Label().c_str(), truth[i]);
+  std::printf("\n");
+}
+
+// Whether `later`, decided as `earlier` is, takes a model that was not among those as good as the taken one.
+bool Turns(const Answer& earlier, const Answer& later) {
+  if (!earlier.taken.decided || !later.taken.decided || earlier.taken.contender == later.taken.contender) return false;
+  return std::ranges::find(earlier.taken.as_good, later.taken.contender) == earlier.taken.as_good.end();
+}
+
+// How often the answers of one study at rising budgets contradict each other.
+void PrintTurns(const std::vector<std::vector<Answer>>& by_budget) {
+  int64_t worth = 0, winner = 0, foreseen = 0;
+  for (std::size_t i = 0; i < by_budget.front().size(); ++i) {
+    bool better = false, worse = false;
+    for (const std::vector<Answer>& answers : by_budget) better |= answers[i].worth > 0, worse |= answers[i].worth < 0;
+    worth += better && worse;
+    for (std::size_t share = 1; share < by_budget.size(); ++share) {
+      const Answer &earlier = by_budget[share - 1][i], &later = by_budget[share][i];
+      if (!Turns(earlier, later)) continue;
+      ++winner;
+      foreseen += std::ranges::find(earlier.foreseen, later.taken.contender) != earlier.foreseen.end();
+    }
   }
+  std::printf("  of %zu studies %lld turn in whether a model is worth it; %lld decided winners change, %lld of them foreseen\n",
+              by_budget.front().size(), static_cast<long long>(worth), static_cast<long long>(winner),
+              static_cast<long long>(foreseen));
+}
+
+void Replay(const Record& record, int64_t studies, const Protocol& protocol) {
+  std::printf("%s, %g s\n", record.name.c_str(), record.seconds);
+  std::vector<std::vector<Answer>> by_budget(protocol.shares.size());
+  for (std::size_t share = 0; share < protocol.shares.size(); ++share) {
+    const std::vector<double> truth = TruthOf(record, protocol.shares[share]);
+    for (int64_t i = 0; i < studies; ++i)
+      by_budget[share].push_back(HoldOne(record, share, static_cast<uint64_t>(i), truth, protocol));
+    PrintBudget(record, protocol.shares[share], truth, by_budget[share]);
+  }
+  PrintTurns(by_budget);
 }
 
 }  // namespace
@@ -63,15 +113,16 @@ int main(int count, char** words) {
   CLI::App app("Replays studies of recorded trainings");
   std::vector<std::string> records;
   int64_t studies = 200;
-  std::vector<double> shares = {0.25, 1, 4};
-  double tolerance = 0.01;
+  heed::bench::Protocol protocol;
   app.add_option("RECORD", records, "Files of study_record")->required();
   app.add_option("--studies", studies, "How many of each");
-  app.add_option("--shares", shares, "Of the recorded budget")->delimiter(',');
-  app.add_option("--tolerance", tolerance, "As heed study has it");
+  app.add_option("--shares", protocol.shares, "Of the recorded budget")->delimiter(',');
+  app.add_option("--tolerance", protocol.tolerance, "As heed study has it");
+  app.add_option("--seeds", protocol.seeds, "As heed study has it");
+  app.add_flag("--even", protocol.even, "The same seconds for every model, without a race");
   CLI11_PARSE(app, count, words);
   try {
-    for (const std::string& record : records) heed::bench::Replay(heed::bench::ReadRecord(record), studies, shares, tolerance);
+    for (const std::string& record : records) heed::bench::Replay(heed::bench::ReadRecord(record), studies, protocol);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "study_replay: %s\n", error.what());
     return 1;
