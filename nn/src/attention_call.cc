@@ -10,6 +10,8 @@
 #include <utility>
 
 #include <ATen/ATen.h>
+#include <ATen/EmptyTensor.h>
+#include <ATen/ExpandUtils.h>
 
 #include "attention_tensors.h"
 #include "executor.h"
@@ -24,6 +26,15 @@ namespace {
 
 at::Tensor AllIndices(const at::Tensor& chosen, int64_t count) {
   return chosen.defined() ? chosen : at::arange(count, at::kLong);
+}
+
+// What at::empty and at::empty_like make of CPU tensors, past the dispatcher, which takes a tenth of the time of both passes
+// over one query and one key (bench/python/call_overhead.py).
+at::Tensor EmptyOf(at::IntArrayRef shape, at::ScalarType type) { return at::detail::empty_cpu(shape, type); }
+at::Tensor EmptyLike(const at::Tensor& of, at::ScalarType type) {
+  const bool dense = of.is_non_overlapping_and_dense();
+  return at::detail::empty_strided_cpu(of.sizes(), dense ? of.strides() : at::infer_dense_strides(of.sizes(), of.strides()),
+                                       type);
 }
 
 // Asks for pages of 2 MiB where an array has several: the gradient of a bias [n, n] is written once into memory that the system
@@ -47,6 +58,8 @@ void AskForLargePages(const at::Tensor& array) {
 }  // namespace
 
 at::Tensor EmptyOutput(const at::Tensor& query, const at::Tensor& value, at::ScalarType type) {
+  if (query.is_cpu() && query.stride(1) >= query.stride(2))
+    return EmptyOf({query.size(0), query.size(1), query.size(2), value.size(3)}, type);
   const c10::SymInt batch = query.sym_size(0), heads = query.sym_size(1), steps = query.sym_size(2);
   const c10::SymInt width = value.sym_size(3);
   const at::TensorOptions options = query.options().dtype(type);
@@ -59,15 +72,15 @@ at::Tensor EmptyOutput(const at::Tensor& query, const at::Tensor& value, at::Sca
 ForwardResult AttentionForward(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                                const AttentionOptions& options, Kept kept) {
   const bool exact = kept == Kept::kExact;
-  const at::TensorOptions rows = query.options().dtype(AccumulatorType(query.scalar_type()));
+  const at::ScalarType rows = AccumulatorType(query.scalar_type());
   const std::array<int64_t, 3> row_shape{query.size(0), query.size(1), query.size(2)};
   ForwardResult result;
   result.output = EmptyOutput(query, value, query.scalar_type());
-  if (kept != Kept::kNothing) result.lse = at::empty(row_shape, rows);
-  if (exact) result.correction = at::empty(row_shape, rows);
+  if (kept != Kept::kNothing) result.lse = EmptyOf(row_shape, rows);
+  if (exact) result.correction = EmptyOf(row_shape, rows);
   if (exact && LeavesRemainder(query.scalar_type())) result.remainder = EmptyOutput(query, value, at::kBFloat16);
-  if (options.return_statistics()) result.statistics = at::empty({3, row_shape[0], row_shape[1], row_shape[2]}, rows);
-  if (exact && options.return_statistics()) result.largest_key = at::empty(row_shape, rows.dtype(at::kLong));
+  if (options.return_statistics()) result.statistics = EmptyOf({3, row_shape[0], row_shape[1], row_shape[2]}, rows);
+  if (exact && options.return_statistics()) result.largest_key = EmptyOf(row_shape, at::kLong);
   TorchExecutor executor;
   WithElementType(query.scalar_type(), [&]<class T>(T) {
     Statistics<Accum<T>> statistics;
@@ -120,8 +133,12 @@ Operands EmptyGradients(Operands given, const Wanted& wanted, std::optional<at::
     if (!wanted[t] || !operands[t]->defined()) continue;
     const bool table = t >= Operands::kOwnNames.size();
     const at::ScalarType own = operands[t]->scalar_type(), type = table ? table_type.value_or(own) : own;
-    *all[t] = at::empty_like(*operands[t], operands[t]->options().dtype(type),
-                             table ? at::MemoryFormat::Contiguous : at::MemoryFormat::Preserve);
+    if (!operands[t]->is_cpu()) {
+      *all[t] = at::empty_like(*operands[t], operands[t]->options().dtype(type),
+                               table ? at::MemoryFormat::Contiguous : at::MemoryFormat::Preserve);
+    } else {
+      *all[t] = table ? EmptyOf(operands[t]->sizes(), type) : EmptyLike(*operands[t], type);
+    }
   }
   return gradients;
 }

@@ -85,23 +85,6 @@ at::Tensor OutputOfOperator(const at::Tensor& query, const at::Tensor& key, cons
   return stack.front().toTensor();
 }
 
-at::Tensor PlainOperator(c10::DispatchKeySet keys, const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
-                         std::optional<double> scale, c10::string_view causal) {
-  if ((keys.raw_repr() & ~kPlain.raw_repr()) != 0) return OutputOfOperator(query, key, value, scale, causal);
-  const auto wants = [](const at::Tensor& operand) {
-    return (operand.requires_grad() && at::GradMode::is_enabled()) || operand._fw_grad(/*level=*/0).defined();
-  };
-  return TranslateErrors([&] {
-    const at::Tensor q = Dense("query", query), k = Dense("key", key), v = Dense("value", value);
-    CheckAttentionInputs(q, k, v);
-    AttentionOptions options;
-    options.scale(scale);
-    options.causal(ParseCausal(causal));
-    if (wants(q) || wants(k) || wants(v)) return DifferentiableAttention(q, k, v, options).output;
-    return AttentionForward(q, k, v, options, Kept::kNothing).output;
-  });
-}
-
 // What scaled_dot_product_attention's mask is as options; nothing where it needs another look.
 std::optional<AttentionOptions> OptionsOf(const at::Tensor& query, const at::Tensor& mask) {
   const at::ScalarType type = mask.scalar_type();
@@ -111,20 +94,38 @@ std::optional<AttentionOptions> OptionsOf(const at::Tensor& query, const at::Ten
   return std::nullopt;
 }
 
-std::optional<at::Tensor> SamePlainOperator(c10::DispatchKeySet keys, const at::Tensor& query, const at::Tensor& key,
-                                            const at::Tensor& value, std::optional<double> scale,
-                                            const std::optional<at::Tensor>& mask, bool causal) {
+at::Tensor OutputOf(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, const AttentionOptions& options) {
+  const auto wants = [](const at::Tensor& operand) {
+    return (operand.requires_grad() && at::GradMode::is_enabled()) || operand._fw_grad(/*level=*/0).defined();
+  };
+  const at::Tensor q = Dense("query", query), k = Dense("key", key), v = Dense("value", value);
+  CheckAttentionInputs(q, k, v);
+  if (wants(q) || wants(k) || wants(v)) return DifferentiableAttention(q, k, v, options).output;
+  return AttentionForward(q, k, v, options, Kept::kNothing).output;
+}
+
+std::optional<at::Tensor> PlainOperator(c10::DispatchKeySet keys, const at::Tensor& query, const at::Tensor& key,
+                                        const at::Tensor& value, std::optional<double> scale, c10::string_view causal,
+                                        const std::optional<at::Tensor>& mask, bool same) {
   const auto dense = [](const at::Tensor& operand) {
     return operand.device().is_cpu() && !operand.is_nested() && operand.layout() == at::kStrided && operand.dim() == 4;
   };
   if (at::autocast::is_autocast_enabled(at::kCPU) || !dense(query) || !dense(key) || !dense(value)) return std::nullopt;
   for (const int64_t dimension : {0, 1}) {
-    const int64_t size = query.size(dimension);
-    if (key.size(dimension) != size || value.size(dimension) != size) return std::nullopt;
+    if (same && (key.size(dimension) != query.size(dimension) || value.size(dimension) != query.size(dimension)))
+      return std::nullopt;
   }
-  if (!mask) return PlainOperator(keys, query, key, value, scale, causal ? "top_left" : "none");
+  const bool plain = (keys.raw_repr() & ~kPlain.raw_repr()) == 0;
+  if (!mask) {
+    if (!plain) return OutputOfOperator(query, key, value, scale, causal);
+    return TranslateErrors([&] {
+      AttentionOptions options;
+      options.scale(scale).causal(ParseCausal(causal));
+      return OutputOf(query, key, value, options);
+    });
+  }
   std::optional<AttentionOptions> options = OptionsOf(query, *mask);
-  if (causal || !options || (keys.raw_repr() & ~kPlain.raw_repr()) != 0) return std::nullopt;
+  if (causal != "none" || !options || !plain) return std::nullopt;
   options->scale(scale);
   return TranslateErrors([&] { return attention(query, key, value, *options).output; });
 }
@@ -232,13 +233,12 @@ TORCH_LIBRARY_FRAGMENT(heed, m) {
          ", bool exact=False) -> (Tensor output, Tensor lse, Tensor statistics, Tensor remainder, Tensor correction, Tensor "
          "largest_key)")
             .c_str());
-  // Its output without other options: a step of decoding takes little longer than the making of such a call.
-  m.def("attention_plain(Tensor query, Tensor key, Tensor value, float? scale=None, str causal='none') -> Tensor");
-  // The same, or with the mask or the causality of scaled_dot_product_attention, for dense tensors on the CPU with four
-  // dimensions, the first two of one size, outside of autocast; else nothing.
+  // Its output without other options than causality or the mask of scaled_dot_product_attention: a step of decoding takes
+  // little longer than the making of a call of attention_forward. Of dense tensors on the CPU with four dimensions outside of
+  // autocast; else, and where `same` is asked of the first two dimensions and they differ, nothing.
   m.def(
-      "attention_same_plain(Tensor query, Tensor key, Tensor value, float? scale=None, Tensor? attn_mask=None, "
-      "bool is_causal=False) -> Tensor?");
+      "attention_plain(Tensor query, Tensor key, Tensor value, float? scale=None, str causal='none', Tensor? attn_mask=None, "
+      "bool same=False) -> Tensor?");
   // Raises what attention_forward would raise for options beside tensors of these shapes, whose elements it does not read.
   m.def(("attention_check" + forward + ") -> ()").c_str());
   // Gradients of tensors that are absent or not wanted are undefined. wanted: of each result, in order; none: all. An operator
@@ -253,10 +253,7 @@ TORCH_LIBRARY_FRAGMENT(heed, m) {
             .c_str());
 }
 
-TORCH_LIBRARY_IMPL(heed, CompositeImplicitAutograd, m) {
-  m.impl("attention_plain", TORCH_FN(PlainOperator));
-  m.impl("attention_same_plain", TORCH_FN(SamePlainOperator));
-}
+TORCH_LIBRARY_IMPL(heed, CompositeImplicitAutograd, m) { m.impl("attention_plain", TORCH_FN(PlainOperator)); }
 
 TORCH_LIBRARY_IMPL(heed, CPU, m) {
   m.impl("attention_forward", torch::CppFunction::makeFromBoxedFunction<&ForwardOperator>());

@@ -12,7 +12,7 @@ from . import _operators, positions
 from ._call import call_of, rows_of_tokens
 from ._described import takes
 from ._foreign_arrays import Array, DLPackArray, Foreign, through
-from ._order import Causal, EmptyRow, Precision
+from ._order import Causal, EmptyRow, Precision, causal_name
 from ._places import Positions
 from ._plain_tensors import has_plain_class
 from ._programs import MaskProgram, ScoreProgram
@@ -228,9 +228,12 @@ def attention(
     Vaswani et al. 2017, section 3.2; Dao 2023, FlashAttention-2, algorithms 1 and 2.
     """
     more = return_lse or return_weights or return_statistics
-    if not more and packed is None and options.keys() <= _PLAIN and _operators.may_attend_plainly(query, key, value, options):
+    if not more and packed is None and options.keys() <= _PLAIN:
         # A step of decoding, and the plainest training, take little longer than the making of a call with options.
-        return _operators.attend_plainly(query, key, value, options)  # type: ignore[arg-type]
+        causal = causal_name(options.get("causal"), None)
+        plain = _operators.attend_plainly(query, key, value, options.get("scale"), causal)
+        if plain is not None:
+            return plain
     if not options.keys() <= DEFAULTS.keys():
         raise TypeError(_unexpected(next(name for name in options if name not in DEFAULTS)))
     asked: dict[str, Any] = {"return_lse": return_lse, "return_weights": return_weights, "return_statistics": return_statistics}

@@ -8,15 +8,14 @@ from typing import Any
 
 import torch
 from torch.autograd import forward_ad
-from typing_extensions import TypeGuard
 
 from . import _library  # noqa: F401  registers the operators
 from ._compiler import when_imported
-from ._order import causal_name
 
 _ops = torch.ops.heed
 
 _FORWARD, _BACKWARD = _ops.attention_forward.default, _ops.attention_backward.default
+_PLAIN = _ops.attention_plain.default
 TANGENT, _BACKWARD_TANGENT = _ops.attention_tangent.default, _ops.attention_backward_tangent.default
 ATTENTION = {_FORWARD, TANGENT}  # one of these computes each call
 # The operands and the first of the options.
@@ -76,51 +75,30 @@ map_over_rows(TANGENT, "attention", _by_row)
 map_over_rows(_BACKWARD_TANGENT, "attention", _by_row)
 
 
-def may_attend_plainly(query: object, key: object, value: object, options: dict[str, Any]) -> TypeGuard[torch.Tensor]:
-    """Whether attend_plainly takes these: plain CPU tensors of no subclass, a plain number, and nobody who sees or changes calls of
-    operators (a compiler, a transform, autocast)."""
-    return (
-        _are_seen_by_nobody(query, key, value, options.get("scale"))
-        and query.is_cpu and key.is_cpu and value.is_cpu  # type: ignore[attr-defined]
-        and not (query.is_nested or key.is_nested or value.is_nested)  # type: ignore[attr-defined]
-        and not torch.is_autocast_enabled("cpu")
-    )  # fmt: skip
-
-
-def _are_seen_by_nobody(query: object, key: object, value: object, scale: object) -> TypeGuard[torch.Tensor]:
-    return (
-        type(query) is type(key) is type(value) is torch.Tensor
-        and (scale is None or type(scale) is float)
-        and not torch.compiler.is_compiling()
-        and not torch._C._are_functorch_transforms_active()
-        and not torch._C._is_tracing()
-    )
-
-
-def attend_plainly(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, options: dict[str, Any]) -> torch.Tensor:
-    """The output of `attend` without options but scale and causal, as users write them."""
-    causal = causal_name(options.get("causal"), None)
-    output: torch.Tensor = _ops.attention_plain.default(query, key, value, options.get("scale"), causal)
-    return output
-
-
-def attend_same_plainly(
-    query: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor,
-    scale: float | None,
-    attn_mask: torch.Tensor | None,
-    is_causal: bool,
+def attend_plainly(
+    query: object,
+    key: object,
+    value: object,
+    scale: object,
+    causal: str,
+    attn_mask: object = None,
+    same: bool = False,
 ) -> torch.Tensor | None:
-    """The output of scaled_dot_product_attention for dense tensors on the CPU with four dimensions and one number of batch rows
-    and heads, else None. The operator looks at them: a step of decoding has cold caches, where every question asked from Python
-    takes its time."""
-    if not _are_seen_by_nobody(query, key, value, scale):
-        return None
-    if not (attn_mask is None or type(attn_mask) is torch.Tensor) or type(is_causal) is not bool:
-        return None
-    output: torch.Tensor | None = _ops.attention_same_plain.default(query, key, value, scale, attn_mask, is_causal)
-    return output
+    """The output of `attend` without other options than these, for dense tensors on the CPU with four dimensions, of no subclass,
+    that nobody else looks at (a compiler, a transform, autocast); else None. attn_mask is that of scaled_dot_product_attention;
+    same: None too unless batch rows and heads are equally many. The operator asks most of that: a step of decoding has cold
+    caches, where every question asked from Python takes its time."""
+    seen = (
+        type(query) is not torch.Tensor
+        or type(key) is not torch.Tensor
+        or type(value) is not torch.Tensor
+        or not (scale is None or type(scale) is float)
+        or not (attn_mask is None or type(attn_mask) is torch.Tensor)
+        or torch.compiler.is_compiling()
+        or torch._C._are_functorch_transforms_active()
+        or torch._C._is_tracing()
+    )
+    return None if seen else _PLAIN(query, key, value, scale, causal, attn_mask, same)
 
 
 def attend(

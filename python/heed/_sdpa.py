@@ -111,9 +111,9 @@ def scaled_dot_product_attention(
     the size of the score matrix is made. Differences: rows without any key give 0 for every kind of mask, and dropout draws
     other weights from the same generator.
     """
-    if dropout_p == 0.0:
+    if dropout_p == 0.0 and type(is_causal) is bool:
         # A step of decoding takes little longer than the making of a call of `attention`.
-        plain = _operators.attend_same_plainly(query, key, value, scale, attn_mask, is_causal)
+        plain = _operators.attend_plainly(query, key, value, scale, "top_left" if is_causal else "none", attn_mask, same=True)
         if plain is not None:
             return plain
     if not are_plain(query, key, value, attn_mask):

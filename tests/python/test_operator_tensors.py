@@ -184,7 +184,6 @@ CALLS = {
     "attention_check": attention_calls,
     "attention_forward": attention_calls,
     "attention_plain": plain_calls,
-    "attention_same_plain": plain_calls,
     "attention_backward": backward_calls,
     "attention_tangent": tangent_calls,
     "attention_backward_tangent": backward_tangent_calls,
@@ -201,11 +200,11 @@ CALLS = {
 }
 # attention_weights takes the packed lengths of the options that it shares with the others, and refuses them.
 # distributed_attention's `tensors` are any that ranks compare (test_distributed_faults.py).
-# attention_same_plain answers nothing for masks that its front end has to look at (test_sdpa.py).
+# attention_plain answers nothing for masks that its front end has to look at (test_sdpa.py).
 WITHOUT_CALL = {
     ("attention_weights", "packed_queries"),
     ("attention_weights", "packed_keys"),
-    ("attention_same_plain", "attn_mask"),
+    ("attention_plain", "attn_mask"),
     ("distributed_attention", "tensors"),
     *((operator, name) for operator in ("attention_tangent", "attention_backward_tangent") for name in WITHOUT_TANGENT),
 }
@@ -243,7 +242,7 @@ def run(operator, call):
 
 
 def assert_does_not_take(operator, call, refused):
-    if operator == "attention_same_plain":  # it answers nothing, and leaves such tensors to others
+    if operator == "attention_plain":  # it answers nothing, and leaves such tensors to others
         assert run(operator, call) == []
         return
     with pytest.raises(refused):

@@ -133,14 +133,14 @@ def test_the_short_cut_of_masks_and_causality_equals_the_long_way(mask, scale, m
     if attn_mask is not None and attn_mask.dtype != torch.bool and mask != "negated":
         trained.append(attn_mask.requires_grad_())
     results = []
-    plainly, answered = _operators.attend_same_plainly, []
+    plainly, answered = _operators.attend_plainly, []
 
-    def short(*given):
-        answered.append(plainly(*given))
+    def short(*given, **same):
+        answered.append(plainly(*given, **same))
         return answered[-1]
 
-    for way in (short, lambda *given: None):
-        monkeypatch.setattr(_operators, "attend_same_plainly", way)
+    for way in (short, lambda *given, **same: None):
+        monkeypatch.setattr(_operators, "attend_plainly", way)
         output = heed.scaled_dot_product_attention(*trained[:3], attn_mask, is_causal=mask is None, scale=scale)
         results.append([output, *torch.autograd.grad((output * output.detach().cos()).sum(), trained)])
     assert (answered[0] is None) == (mask == "negated")
@@ -169,20 +169,20 @@ def test_refuses_a_mask_of_another_shape():
 def calls(monkeypatch):
     """The calls that reach heed."""
     seen = []
-    original, plainly = _sdpa.attention, _operators.attend_same_plainly
+    original, plainly = _sdpa.attention, _operators.attend_plainly
 
     def attention(*given, **options):
         seen.append(options)
         return original(*given, **options)
 
-    def same_plainly(*given):
-        output = plainly(*given)
-        if output is not None:
+    def counted(*given, same=False):
+        output = plainly(*given, same=same)
+        if output is not None and same:
             seen.append({})
         return output
 
     monkeypatch.setattr(_sdpa, "attention", attention)
-    monkeypatch.setattr(_operators, "attend_same_plainly", same_plainly)
+    monkeypatch.setattr(_operators, "attend_plainly", counted)
     return seen
 
 
