@@ -11,15 +11,17 @@
 #include <utility>
 
 #include "heed/error.h"
+#include "heed/portable_math.h"
 #include "heed/shown_name.h"
 
 namespace heed {
 namespace {
 
 constexpr int64_t kMostExtent = int64_t{1} << 20;
-constexpr double kFarthest = 1e15;                             // in typical changes; squares of a float are finite up to there
-constexpr double kDay = 86400, kMonth = 365.2425 * kDay / 12;  // seconds
-constexpr double kFarthestDate = 1e11;                         // seconds from 1970, some 3000 years, which calendars here hold
+constexpr double kFarthest = 1e15;  // in typical changes; squares of a float are finite up to there
+constexpr int64_t kMostTerms = 4 * std::size(kCalendarPeriods);  // cosine and sine of two harmonics
+constexpr double kDay = 86400, kMonth = 365.2425 * kDay / 12;    // seconds
+constexpr double kFarthestDate = 1e11;  // seconds from 1970, some 3000 years, which calendars here hold
 
 [[noreturn]] void RefuseScale(const std::string& names, double value) {
   char text[32];
@@ -73,7 +75,7 @@ int64_t SeriesMarks::Category(const std::string& column, const std::string& text
 }
 
 bool MayLack(const std::string& field) {
-  constexpr std::array<std::string_view, 4> kNew = {"gaps", "category_columns", "category_names", "date_order"};
+  constexpr std::array<std::string_view, 5> kNew = {"gaps", "category_columns", "category_names", "date_order", "periods"};
   return std::ranges::find(kNew, field) != kNew.end();
 }
 
@@ -106,6 +108,14 @@ void Validate(const SeriesForm& form) {
   require("mean", form.mean, false), require("deviation", form.deviation, true), require("change", form.change, true);
   for (const double scale : {form.target_deviation, form.target_scale, form.typical_step}) {
     if (!std::isfinite(scale) || !(scale > 0)) RefuseScale("target_deviation, target_scale, typical_step", scale);
+  }
+  if (!form.periods.empty() && !(form.Forecasts() && form.has_dates))
+    throw InvalidArgument("periods: expected none, as the model forecasts nothing from dates");
+  for (auto period = form.periods.begin(); period != form.periods.end(); ++period) {
+    if (!(SecondsOfPeriod(*period) >= 2 * form.typical_step) || std::find(form.periods.begin(), period, *period) != period)
+      throw InvalidArgument(
+          "periods: expected each of year, week and day at most once, none shorter than two typical steps, got " +
+          QuotedName(*period));
   }
 }
 
@@ -182,6 +192,15 @@ void FillFeatures(const SeriesForm& form, const double* values, const double* be
     if (i > 0 && columns[i] != columns[i - 1]) ++category, index = 0;
     out[features + gaps + i] = *category == index ? 1.0F : 0.0F;
   }
+}
+
+void FillTime(const SeriesForm& form, double time, const double* before, float* out) {
+  std::array<double, kMostTerms> terms{};
+  const CalendarTerms calendar = form.calendar();
+  calendar.Fill(time, terms.data());
+  out += std::ssize(form.features) + form.marks.count();
+  for (int64_t t = 0, count = calendar.count(); t < count; ++t) *out++ = static_cast<float>(terms[t]);
+  *out = before == nullptr ? 0 : static_cast<float>(portable::Log((time - *before) / form.typical_step));
 }
 
 }  // namespace heed

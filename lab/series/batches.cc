@@ -136,8 +136,23 @@ void SeriesBatches::Standardise() {
     form_.change.push_back(ScaleOfChanges(changes[f], moments.mean));
   }
   form_.typical_step = Median(std::move(differences));
+  if (Forecasts() && form_.has_dates) form_.periods = PeriodsSeen();
   StandardiseTarget(targets);
   RequireComputable(data_, form_);
+}
+
+std::vector<std::string> SeriesBatches::PeriodsSeen() const {
+  double span = 0;
+  for (const SeriesWindow& part : training_) {
+    const std::vector<double>& times = data_.sequences[part.sequence].times;
+    if (part.steps > 0) span = std::max(span, times[part.steps - 1] - times[0]);
+  }
+  std::vector<std::string> periods;
+  for (const CalendarPeriod& period : kCalendarPeriods) {
+    const bool seen = span >= kPeriodsSeen * period.seconds;
+    if (seen && 2 * form_.typical_step <= period.seconds) periods.emplace_back(period.name);
+  }
+  return periods;
 }
 
 void SeriesBatches::StandardiseTarget(const std::vector<double>& targets) {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <iterator>
+#include <string>
 #include <vector>
 
 #include "lab/data/random.h"
@@ -29,8 +30,8 @@ struct SeriesCut {
 // sequence (SplitSteps); windows of `context` steps are trained to foretell the next `horizon` values of the target at each of
 // their steps, as the change from the value there, and scored at their last step; a window belongs to the part in which all
 // values lie that it foretells there. Windows that foretell a missing value are not scored. Means, deviations and typical
-// changes are those of the training part, and so is the typical step, the median difference of times, which every model is
-// given as a further feature.
+// changes are those of the training part, and so is the typical step, the median difference of times. Times give every model
+// further features: the time since the step before, and of a forecast with dates the terms of the calendar, see heed::FillTime.
 class SeriesBatches {
  public:
   // Throws InvalidArgument where the data are too few, and FileError that names the place of a number which is too large or too
@@ -81,6 +82,8 @@ class SeriesBatches {
   void SplitByTime();
   void DropGaps(std::vector<SeriesWindow>& windows) const;
   void Standardise();
+  // Of the calendar, those that the training part holds one and a half times, and two steps fit into.
+  std::vector<std::string> PeriodsSeen() const;
   void StandardiseTarget(const std::vector<double>& targets);
   std::vector<double> ForetoldChanges() const;
   SeriesWindow TrainingWindow(int64_t index) const;

@@ -97,23 +97,13 @@ Forecaster CalendarForecaster(const SeriesData& data, double unit, int64_t outpu
 }
 
 FittedForecast FitCalendar(const SeriesBatches& batches) {
-  const SeriesData& data = batches.data();
-  double span = 0;
-  for (const SeriesWindow& part : batches.training_steps()) {
-    const std::vector<double>& times = data.sequences[part.sequence].times;
-    if (part.steps > 0) span = std::max(span, times[part.steps - 1] - times[0]);
-  }
-  const double step = batches.typical_step();
-  std::vector<std::string> periods;
-  for (const CalendarPeriod& period : kCalendarPeriods) {
-    if (span >= kPeriodsSeen * period.seconds && 2 * step <= period.seconds) periods.emplace_back(period.name);
-  }
+  const std::vector<std::string>& periods = batches.form().periods;
   if (periods.empty()) return {};
   std::vector<Calendar> forms;
   for (const bool logs : {false, true}) {
     for (const bool line : {false, true}) {
       for (const int64_t harmonics : {2, 6}) {
-        if (!logs || HasLogarithms(data)) forms.push_back({periods, harmonics, step, line, logs});
+        if (!logs || HasLogarithms(batches.data())) forms.push_back({periods, harmonics, batches.typical_step(), line, logs});
       }
     }
   }

@@ -1,7 +1,6 @@
 #include "lab/series/form.h"
 
 #include <algorithm>
-#include <cmath>
 
 namespace heed::lab {
 namespace {
@@ -61,20 +60,19 @@ void SeriesForm::ForEach(const SeriesData& data, const std::vector<SeriesWindow>
 void SeriesForm::Fill(const SeriesData& data, const SeriesWindow& window, int64_t row, Targets targets,
                       SeriesBatch& batch) const {
   const SeriesSequence& sequence = data.sequences[window.sequence];
-  const int64_t each = numbers();
+  const int64_t each = numbers(), wide = width();
   batch.lengths.push_back(window.steps);
   for (int64_t i = 0; i < batch.steps; ++i) {
     double& time_of_step = batch.times[row * batch.steps + i];
     if (!has_times) time_of_step = static_cast<double>(i);
     if (i >= window.steps) continue;
     const int64_t step = window.first + i;
-    float* const out = &batch.features[(row * batch.steps + i) * width()];
+    float* const out = &batch.features[(row * batch.steps + i) * wide];
     const double* const values = &sequence.features[step * each];
     FillFeatures(*this, values, step == 0 ? nullptr : values - each, out);
     if (has_times) {
       time_of_step = (sequence.times[step] - sequence.times[window.first]) / typical_step;
-      const double since = step == 0 ? 1 : (sequence.times[step] - sequence.times[step - 1]) / typical_step;
-      out[width() - 1] = static_cast<float>(std::log(since));
+      FillTime(*this, sequence.times[step], step == 0 ? nullptr : &sequence.times[step - 1], out);
     }
     const bool last_only = Forecasts() && targets != Targets::kAll;
     if (each_step && (!last_only || i + 1 == window.steps)) Score(sequence, window, row, i, targets, batch);

@@ -18,7 +18,8 @@ namespace heed::lab {
 struct SeriesBatch {
   int64_t rows = 0, steps = 0;
   // [rows, steps, width]; 0 behind a row's length. Each column standardised; of a forecast its change since the step before, in
-  // units of its typical change. Then the marks, and where there are times the logarithm of the time since the step before.
+  // units of its typical change. Then the marks, the terms of the calendar, and where there are times the logarithm of the time
+  // since the step before.
   std::vector<float> features;
   std::vector<double> times;     // [rows, steps] in typical steps from the first; without times 0, 1, ..
   std::vector<int64_t> lengths;  // [rows], at least 1

@@ -252,7 +252,9 @@ std::string AboutModels(const SeriesBatches& batches, const StudyOptions& option
                           "batch"_a = options.batch, "rows"_a = forecasts || cut ? "windows" : "sequences");
   if (cut && !forecasts) text += " " + tell("table windows", "steps"_a = batches.longest());
   text += " " + tell(forecasts ? "table changes" : "table standardised");
-  return data.has_times ? text + " " + tell("table times") : text;
+  if (data.has_times) text += " " + tell("table times");
+  const std::vector<std::string>& periods = batches.form().periods;
+  return periods.empty() ? text : text + " " + tell("table calendar", "periods"_a = Join(periods));
 }
 
 DataFacts FactsOf(const SeriesBatches& batches, const StudyOptions& options) {

@@ -34,6 +34,7 @@ struct Shape {
   std::string goal;
   bool each_step = false, has_times = false;
   bool marks = false;  // of gaps, and of texts
+  bool has_dates = false;
 };
 
 SeriesForm FormOf(const Shape& shape) {
@@ -47,6 +48,8 @@ SeriesForm FormOf(const Shape& shape) {
   if (shape.marks)
     form.marks = {.gaps = {"a", form.features.back()}, .category_columns = {"k", "k", "m"}, .category_names = {"p", "q", "p"}};
   form.target_mean = 0.2, form.target_deviation = form.target_scale = 1.4, form.typical_step = 0.5;
+  form.has_dates = shape.has_dates;
+  if (form.has_dates) form.periods = {"day", "year"};
   return form;
 }
 
@@ -68,7 +71,8 @@ void AddMarks(const SeriesForm& form, bool behind_first, Random& random, std::ve
 SeriesData DataOf(const SeriesForm& form, const std::vector<int64_t>& lengths, Random& random) {
   SeriesData data;
   data.name = "made", data.goal = ParseSeriesGoal(form.goal), data.features = form.features, data.target = form.target;
-  data.time = form.time, data.has_times = form.has_times, data.each_step = form.each_step, data.classes = form.classes;
+  data.time = form.time, data.has_times = form.has_times, data.has_dates = form.has_dates, data.each_step = form.each_step,
+  data.classes = form.classes;
   data.marks = form.marks;
   for (const int64_t steps : lengths) {
     SeriesSequence one{"s" + std::to_string(data.sequences.size()), steps, {}, {}, {}};
@@ -214,6 +218,13 @@ TEST(WithoutTorchTest, ValuesOfSteps) { ExpectAllSame({.goal = "regression", .ea
 TEST(WithoutTorchTest, Forecasts) { ExpectAllSame({.goal = "forecast", .each_step = true}); }
 TEST(WithoutTorchTest, ForecastsAtTimes) { ExpectAllSame({.goal = "forecast", .each_step = true, .has_times = true}); }
 
+TEST(WithoutTorchTest, ForecastsOfDates) {
+  at::manual_seed(6);
+  const Shape shape{.goal = "forecast", .each_step = true, .has_times = true, .has_dates = true};
+  for (const char* encoder : {"gru", "convolution"}) ExpectSame(shape, {.encoder = encoder});
+  ExpectSame(shape, {.position = "rotary"});
+}
+
 TEST(WithoutTorchTest, GapsAndTexts) {
   at::manual_seed(7);
   for (const char* goal : {"classification", "regression", "forecast"}) {
@@ -281,7 +292,7 @@ TEST(WithoutTorchTest, Baselines) {
 SeriesData Days(SeriesForm& form, bool alone) {
   form = FormOf({"forecast", true, true});
   if (alone) form.target = "sold";
-  form.has_dates = true, form.typical_step = 86400, form.horizon = 9;
+  form.has_dates = true, form.typical_step = 86400, form.horizon = 9, form.periods = {"year", "week"};
   Random random(23);
   SeriesData data = DataOf(form, {560, 15, 400}, random);
   data.has_dates = true;

@@ -6,9 +6,9 @@
 #include <cstdint>
 #include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
+#include "heed/calendar_terms.h"
 #include "heed/model_workspace.h"
 #include "heed/portable_math.h"
 
@@ -70,11 +70,12 @@ void Validate(const Smoothing& method);
 
 // A curve over the calendar: a ridge regression on sines and cosines of dates.
 struct Calendar {
-  std::vector<std::string> periods = {};  // among "year", "week" and "day"
-  int64_t harmonics = 1;                  // of each period, at most
-  double step = 1;                        // seconds of a typical step, which bound the harmonics
-  bool line = false;                      // whether to add a straight line
-  bool logs = false;                      // whether to fit logarithms of the values
+  // See CalendarTerms.
+  std::vector<std::string> periods = {};
+  int64_t harmonics = 1;
+  double step = 1;
+  bool line = false;  // whether to add a straight line
+  bool logs = false;  // whether to fit logarithms of the values
 
   // times: [steps], dates in seconds since 1970; scaled: known values of the first steps, at least one; curve: [steps]. The
   // penalty of the standardised terms is the square of the number of terms per step, so a long past has hardly any penalty, and
@@ -89,13 +90,6 @@ void VisitFields(Calendar& method, const Visit& visit) {
 }
 void Validate(const Calendar& method);
 
-struct CalendarPeriod {
-  std::string_view name;
-  double seconds;
-};
-inline constexpr CalendarPeriod kCalendarPeriods[] = {{"year", 365.2425 * 86400}, {"week", 7 * 86400.0}, {"day", 86400.0}};
-// A past must span so many of a period.
-inline constexpr double kPeriodsSeen = 1.5;
 // The first of the method's periods of which a past of so many seconds spans fewer; null if there is none.
 const std::string* PeriodUnseen(const Calendar& method, double seconds);
 

@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "heed/calendar_terms.h"
+
 namespace heed {
 
 // Inputs of 0 and 1 after the features.
@@ -40,12 +42,14 @@ struct SeriesForm {
   double target_scale = 1;                       // target_deviation; for a forecast a typical change over the horizon
   double typical_step = 1;                       // the median difference of times
   SeriesMarks marks = {};
+  std::vector<std::string> periods = {};  // of a forecast: of the calendar, whose terms are inputs
   std::string date_order;  // first field of dates such as 01/02/2000: "day", "month"; empty: such texts are no dates
 
   bool Classifies() const { return goal == "classification"; }
   bool Forecasts() const { return goal == "forecast"; }
-  // Inputs of a model for a step: features, marks and, with times, one more.
-  int64_t width() const { return std::ssize(features) + marks.count() + (has_times ? 1 : 0); }
+  // Inputs of a model for a step: features, marks, terms of the calendar and, with times, one more.
+  int64_t width() const { return std::ssize(features) + marks.count() + calendar().count() + (has_times ? 1 : 0); }
+  CalendarTerms calendar() const { return {periods, /*harmonics=*/2, typical_step}; }
   int64_t columns() const { return std::ssize(features) + marks.texts(); }  // of a step that a caller gives
   int64_t numbers() const { return columns() + std::ssize(marks.gaps); }    // see FillFeatures
   int64_t outputs() const { return Forecasts() ? horizon : Classifies() ? std::ssize(classes) : 1; }  // of an answer
@@ -65,6 +69,7 @@ void VisitFields(Form& form, const Visit& visit) {
   visit("target_scale", form.target_scale), visit("typical_step", form.typical_step);
   visit("gaps", form.marks.gaps), visit("category_columns", form.marks.category_columns);
   visit("category_names", form.marks.category_names), visit("date_order", form.date_order);
+  visit("periods", form.periods);
 }
 
 // Whether a saved model's file may lack the field, as models of earlier versions do.
@@ -73,11 +78,17 @@ bool MayLack(const std::string& field);
 // Throws InvalidArgument, naming the field, for sizes that contradict each other and scales that are not positive.
 void Validate(const SeriesForm& form);
 
-// Writes a model's inputs for a step, [width()] without the time: each feature standardised, for a forecast its change since
-// the step before in units of its typical change; then the marks. values, before: [numbers()], the step and the one before it,
-// null at a sequence's first. They hold the features, NaN before the first known value, which gives 0; for each of marks.gaps 1
-// where the last value replaces a missing one, else 0; for each text column the index of its category, or NaN for none.
+// Writes a model's inputs for a step, [width()] without those of FillTime: each feature standardised, for a forecast its change
+// since the step before in units of its typical change; then the marks. values, before: [numbers()], the step and the one
+// before it, null at a sequence's first. They hold the features, NaN before the first known value, which gives 0; for each of
+// marks.gaps 1 where the last value replaces a missing one, else 0; for each text column the index of its category, or NaN for
+// none.
 void FillFeatures(const SeriesForm& form, const double* values, const double* before, float* out);
+
+// Writes the inputs that a step's time gives, behind those of FillFeatures: the terms of the calendar, then the logarithm of
+// the time since the step before, in typical steps. before: the time of that step; null at a sequence's first, which gives 0.
+// `out` is that of FillFeatures.
+void FillTime(const SeriesForm& form, double time, const double* before, float* out);
 
 // The times of the steps after a sequence, as many as `next` holds. times: of its last steps, at least one, in order. Times go
 // on by form.typical_step. Dates a month, a quarter or years apart keep their day of the month, and the end of a month stays

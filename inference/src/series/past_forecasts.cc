@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
-#include <numbers>
 #include <numeric>
 
 #include "heed/error.h"
@@ -25,32 +24,12 @@ double MeanOf(std::span<const double> values) {
   return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
 }
 
-// 0 where there is no period of this name.
-double SecondsOfPeriod(std::string_view name) {
-  const auto* const found = std::ranges::find(kCalendarPeriods, name, &CalendarPeriod::name);
-  return found == std::end(kCalendarPeriods) ? 0 : found->seconds;
-}
+CalendarTerms TermsOf(const Calendar& method) { return {method.periods, method.harmonics, method.step}; }
 
-int64_t Harmonics(const Calendar& method, double seconds) {
-  return std::min(method.harmonics, static_cast<int64_t>(std::min(std::floor(seconds / (2 * method.step)), 1e6)));
-}
-
-int64_t CountTerms(const Calendar& method) {
-  int64_t terms = method.line ? 1 : 0;
-  for (const std::string& period : method.periods) terms += 2 * Harmonics(method, SecondsOfPeriod(period));
-  return terms;
-}
-
-// Of a moment: [CountTerms].
+// Of a moment: the line, then those of the calendar.
 void FillTerms(const Calendar& method, double time, double* terms) {
   if (method.line) *terms++ = time / kCalendarPeriods[0].seconds;
-  for (const std::string& period : method.periods) {
-    const double seconds = SecondsOfPeriod(period);
-    for (int64_t k = 1, count = Harmonics(method, seconds); k <= count; ++k) {
-      const double angle = time * (2 * std::numbers::pi * static_cast<double>(k) / seconds);
-      *terms++ = portable::Cos(angle), *terms++ = portable::Sin(angle);
-    }
-  }
+  TermsOf(method).Fill(time, terms);
 }
 
 // Solves squares w = products, both overwritten: [count, count], of which the lower half is read, and [count]. Returns w.
@@ -139,7 +118,7 @@ void Validate(const Smoothing& method) {
 void Calendar::FitCurve(std::span<const double> times, std::span<const double> scaled, std::span<double> curve,
                         ModelWorkspace& workspace) const {
   const ModelWorkspace::Frame frame(workspace);
-  const int64_t known = std::ssize(scaled), terms = CountTerms(*this);
+  const int64_t known = std::ssize(scaled), terms = TermsOf(*this).count() + (line ? 1 : 0);
   const int64_t stride = std::max<int64_t>(1, known / kMostOfCurve), rows = (known + stride - 1) / stride;
   auto* const X = workspace.Take<double>(rows * terms);
   auto* const mean = workspace.Take<double>(terms);

@@ -5,7 +5,6 @@
 #include <string>
 
 #include "heed/error.h"
-#include "heed/portable_math.h"
 #include "heed/shown_name.h"
 
 namespace heed {
@@ -151,7 +150,7 @@ SeriesBatch MakeBatch(const SeriesForm& form, const SeriesInput& input, const Se
   SeriesBatch batch;
   batch.rows = count;
   for (int64_t w = 0; w < count; ++w) batch.steps = std::max(batch.steps, windows[w].steps);
-  const int64_t all = batch.rows * batch.steps, numbers = form.numbers(), last = form.width() - 1;
+  const int64_t all = batch.rows * batch.steps, numbers = form.numbers();
   batch.features = View<float, 3>::Contiguous(workspace.TakeRows(all, form.width()).data, {count, batch.steps, form.width()});
   std::fill_n(batch.features.data, batch.features.size(), 0.0f);
   auto* const lengths = workspace.Take<int64_t>(count);
@@ -171,8 +170,8 @@ SeriesBatch MakeBatch(const SeriesForm& form, const SeriesInput& input, const Se
       FillFeatures(form, values, step == 0 ? nullptr : before, out);
       if (times == nullptr) continue;
       times[w * batch.steps + i] = (input.times(row, step) - input.times(row, first)) / form.typical_step;
-      const double since = step == 0 ? 1 : (input.times(row, step) - input.times(row, step - 1)) / form.typical_step;
-      out[last] = static_cast<float>(portable::Log(since));
+      const double time_before = step == 0 ? 0 : input.times(row, step - 1);
+      FillTime(form, input.times(row, step), step == 0 ? nullptr : &time_before, out);
     }
   }
   batch.lengths = lengths;

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 
 import numpy
 
+from ._calendar import PERIODS, terms_of
 from ._data import Floats, SequenceData
 from ._dates import continued
 from ._method import MethodModel
@@ -14,7 +15,6 @@ from ._settings import Settings
 from ._windows import Window
 
 _MOST_SEASON = 1 << 20
-_PERIODS = {"year": 365.2425 * 86400, "week": 7 * 86400.0, "day": 86400.0}  # seconds
 _LEAST_PERIODS = 1.5  # of a calendar, in the past
 _MOST_OF_CURVE = 1 << 14  # steps of a sequence that a curve is fitted to, evenly spread
 _MOST_PAIRS = 1 << 24  # of values and horizons that the shares are fitted to
@@ -114,13 +114,13 @@ class CalendarModel(_ForecastModel):
         if self._step <= 0:
             settings.refuse("'step' does not fit this kind of method")
         self._periods = settings.texts("periods")
-        if not 1 <= len(self._periods) <= 3 or not all(_PERIODS.get(name, 0) >= 2 * self._step for name in self._periods):
+        if not 1 <= len(self._periods) <= 3 or not all(PERIODS.get(name, 0) >= 2 * self._step for name in self._periods):
             settings.refuse("'periods' does not fit this kind of method")
 
     def _fitted(self, sequences: Sequence[SequenceData]) -> Callable[[SequenceData], Floats]:
         longest = max(float(one.times[-1] - one.times[0]) for one in sequences)  # type: ignore[index]
         for period in self._periods:
-            if longest < _LEAST_PERIODS * _PERIODS[period]:
+            if longest < _LEAST_PERIODS * PERIODS[period]:
                 raise ValueError(
                     f"data: the longest sequence spans {longest:g} seconds; its calendar needs {_LEAST_PERIODS} times a {period}"
                 )
@@ -147,13 +147,8 @@ class CalendarModel(_ForecastModel):
 
     def _terms(self, times: Floats) -> Floats:
         """[times, terms]"""
-        terms = [times / _PERIODS["year"]] if self._line else []
-        for period in self._periods:
-            seconds = _PERIODS[period]
-            for k in range(1, min(self._harmonics, math.floor(seconds / (2 * self._step))) + 1):
-                angle = times * (2 * math.pi * k / seconds)
-                terms += [numpy.cos(angle), numpy.sin(angle)]
-        return numpy.stack(terms, axis=1)
+        line = [times / PERIODS["year"]] if self._line else []
+        return numpy.stack([*line, *terms_of(times, self._periods, self._harmonics, self._step).T], axis=1)
 
     def _curve(self, sequence: SequenceData, values: Floats) -> Floats:
         """At all steps and those that are foretold. The penalty of the standardised terms is the square of how many there are for

@@ -6,10 +6,12 @@ import functools
 from typing import Any, Literal, NamedTuple
 
 from .._described import describe
+from ._calendar import PERIODS, count_terms
 from ._settings import Settings
 
 _GOALS = ("classification", "regression", "forecast")
 _MOST_EXTENT = 1 << 20
+HARMONICS = 2  # of each of Form.periods, at most
 
 
 class Form(NamedTuple):
@@ -38,6 +40,7 @@ class Form(NamedTuple):
     category_columns: tuple[str, ...] = ()
     category_names: tuple[str, ...] = ()
     date_order: str = ""
+    periods: tuple[str, ...] = ()
 
     @property
     def categories(self) -> dict[str, list[str]]:
@@ -59,9 +62,10 @@ class Form(NamedTuple):
 
     @property
     def width(self) -> int:
-        """Numbers of a prepared step: the features, a mark for each of `gaps` and of `category_names`, and where there are times the
-        logarithm of the time since the step before."""
-        return len(self.features) + len(self.gaps) + len(self.category_names) + self.has_times
+        """Numbers of a prepared step: the features, a mark for each of `gaps` and of `category_names`, cosines and sines of `periods`,
+        and where there are times the logarithm of the time since the step before."""
+        marks = len(self.gaps) + len(self.category_names)
+        return len(self.features) + marks + count_terms(self.periods, HARMONICS, self.typical_step) + self.has_times
 
     @property
     def outputs(self) -> int:
@@ -104,6 +108,7 @@ describe(
     category_columns="Columns of text: of each of `category_names` the column that may hold it.",
     category_names="Texts that a mark each tells a model of, those of a column one behind the other.",
     date_order="What comes first in dates as 01/02/2000: day or month; empty: such are no dates.",
+    periods="Of a forecast with dates: year, week and day, where what was learned of is long enough to hold them.",
 )
 
 
@@ -132,11 +137,15 @@ def form_of(settings: Settings) -> Form:
         (("target_mean", "target_deviation", "target_scale", "typical_step"), settings.number),
     ):
         told |= {name: read(name) for name in names}
-    for name in ("gaps", "category_columns", "category_names"):  # which older files lack
+    for name in ("gaps", "category_columns", "category_names", "periods"):  # which older files lack
         told[name] = settings.texts(name) if settings.has(name) else ()
     told["date_order"] = settings.choice("date_order", ("", "day", "month"), "")
     form = Form(**told)
     _require_marks(settings, form)
+    if form.periods and not (form.forecasts and form.has_dates):
+        settings.refuse("'periods': expected none, as the model forecasts nothing from dates")
+    if len(set(form.periods)) != len(form.periods) or not all(PERIODS.get(p, 0) >= 2 * form.typical_step for p in form.periods):
+        settings.refuse("'periods': expected each of year, week and day at most once, none shorter than two typical steps")
     if form.forecasts and not form.each_step:
         settings.refuse("'each_step': a forecast has a target at each step")
     if form.classifies != bool(form.classes):

@@ -9,8 +9,9 @@ import numpy
 import torch
 
 from .._described import describe
+from ._calendar import terms_of
 from ._data import Floats, SequenceData
-from ._form import Form
+from ._form import HARMONICS, Form
 
 _STEPS_AT_ONCE = 8192
 _FARTHEST = 1e15  # in typical changes; squares of a float are finite up to there
@@ -84,7 +85,8 @@ def prepared(form: Form, sequence: SequenceData, window: Window) -> tuple[Floats
     since = numpy.diff(sequence.times[max(0, window.first - 1) : window.end]) / form.typical_step
     if window.first == 0:
         since = numpy.concatenate([[1.0], since])
-    columns = numpy.concatenate([columns, numpy.log(since)[:, None]], axis=1)
+    calendar = terms_of(times, form.periods, HARMONICS, form.typical_step)
+    columns = numpy.concatenate([columns, calendar, numpy.log(since)[:, None]], axis=1)
     return columns.astype(numpy.float32).astype(numpy.float64), (times - times[0]) / form.typical_step
 
 

@@ -190,6 +190,8 @@ std::vector<std::string> SeriesSeeds() {
   add({{"kind", "smoothing"},
        {"settings", {{"season", 2}, {"logs", true}, {"level", 0.5}, {"trend", 0.1}, {"season_rate", 0.2}, {"damping", 0.9}}}});
   forecast["form"]["time"] = "day", forecast["form"]["has_times"] = forecast["form"]["has_dates"] = true;
+  forecast["form"]["periods"] = {"week"};
+  add({{"kind", "simple"}, {"settings", Json::object()}});
   add({{"kind", "calendar"},
        {"settings", {{"periods", {"week"}}, {"harmonics", 2}, {"step", 86400.0}, {"line", true}, {"logs", false}}}});
   Json network = Json::parse(Kept("network/config.json"));
