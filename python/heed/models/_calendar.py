@@ -6,8 +6,7 @@ import math
 from collections.abc import Sequence
 
 import numpy
-
-from ._data import Floats
+import numpy.typing
 
 PERIODS = {"year": 365.2425 * 86400, "week": 7 * 86400.0, "day": 86400.0}  # seconds
 
@@ -17,7 +16,9 @@ def count_terms(periods: Sequence[str], harmonics: int, step: float) -> int:
     return sum(2 * _harmonics(PERIODS[period], harmonics, step) for period in periods)
 
 
-def terms_of(times: Floats, periods: Sequence[str], harmonics: int, step: float) -> Floats:
+def terms_of(
+    times: numpy.typing.NDArray[numpy.float64], periods: Sequence[str], harmonics: int, step: float
+) -> numpy.typing.NDArray[numpy.float64]:
     """[times, terms] of dates in seconds since 1970: cosine and sine of an angle that turns once a period, twice, and so on."""
     terms = [numpy.empty((len(times), 0))]
     for period in periods:
