@@ -4,7 +4,6 @@ A case makes the model, its batch and two functions: the loss of a training step
 has if nothing is said; what it leaves to its users (lengths, batches, classes) stands in `sizes`.
 """
 
-import contextlib
 import importlib
 import importlib.abc
 import importlib.machinery
@@ -12,82 +11,11 @@ import importlib.util
 import os
 import sys
 import types
-from collections.abc import Callable
-from typing import Any, NamedTuple
+
+from package_case import CASES as CASES, Tried, case
 
 for quiet in ("TRANSFORMERS_VERBOSITY", "DATASETS_VERBOSITY"):
     os.environ.setdefault(quiet, "error")
-
-
-class Switch(NamedTuple):
-    """How heed is asked for: what is done to a model, and the context that its steps run in."""
-
-    model: Callable[[Any], Any]
-    context: Callable[[], Any]
-
-
-@contextlib.contextmanager
-def enabled():
-    import heed
-
-    heed.enable()
-    try:
-        yield
-    finally:
-        heed.disable()
-
-
-def convert(model):
-    import heed
-
-    heed.convert(model)
-
-
-def by_interface(model):
-    import heed
-
-    heed.transformers.register()
-    model.set_attn_implementation("heed")
-
-
-SWITCHES = {
-    "": Switch(lambda model: None, contextlib.nullcontext),
-    "heed.enable()": Switch(lambda model: None, enabled),
-    "heed.convert(model)": Switch(convert, contextlib.nullcontext),
-    'attn_implementation="heed"': Switch(by_interface, contextlib.nullcontext),
-}
-
-
-class Tried(NamedTuple):
-    """A model with its batch: loss(model) and infer(model), None where the package has no such step, and optimizer(model)."""
-
-    model: Any
-    loss: Callable[[Any], Any] | None
-    infer: Callable[[Any], Any] | None
-    optimizer: Callable[[Any], Any] | None
-
-
-class Case(NamedTuple):
-    name: str
-    package: str
-    heed: str
-    sizes: str
-    note: str
-    make: Callable[[], Tried]
-    environment: dict[str, str]
-
-
-CASES: list[Case] = []
-
-
-def case(name, package, heed, sizes, note="", **environment):
-    """Registers the function below it, which returns what is Tried."""
-
-    def register(make):
-        CASES.append(Case(name, package, heed, sizes, note, make, environment))
-        return make
-
-    return register
 
 
 def adamw(model):

@@ -2,6 +2,7 @@
 // seeds and at every rate, and keeps what a race would see of it. A record that was stopped goes on behind its last whole
 // model.
 #include <algorithm>
+#include <cstddef>
 #include <cstdio>
 #include <filesystem>
 #include <iterator>
@@ -20,6 +21,7 @@
 #include "heed/error.h"
 #include "lab/data/text.h"
 #include "lab/report/file.h"
+#include "lab/runs/pilot.h"
 #include "lab/study/study.h"
 
 namespace heed::bench {
@@ -34,13 +36,11 @@ struct Arguments {
   std::vector<double> step_seconds;
 };
 
-std::vector<double> MeasurePace(const lab::StudyTask& task) {
-  std::vector<double> seconds;
-  for (const lab::SizedContender& model : task.models) {
-    // Digits that a record holds: one that goes on has to begin with the same steps.
-    seconds.push_back(std::stod(fmt::format("{:.3g}", std::min(task.StepSeconds(model), task.StepSeconds(model)))));
-    std::fprintf(stderr, "%s: %.4f s a step\n", model.Label().c_str(), seconds.back());
-  }
+// Rounded to the digits that a record holds: one that goes on has to begin with the same steps.
+std::vector<double> PaceOf(const lab::StudyTask& task) {
+  std::vector<double> seconds = lab::MeasurePace("pace", task, /*quiet=*/true, /*store=*/nullptr);
+  for (std::size_t i = 0; i < seconds.size(); ++i)
+    std::fprintf(stderr, "%s: %.4f s a step\n", task.models[i].Label().c_str(), seconds[i]);
   return seconds;
 }
 
@@ -66,7 +66,7 @@ void RecordStudy(const Arguments& arguments) {
     seconds.clear();
     for (const RecordedModel& model : begun.models) seconds.push_back(model.step_seconds);
   } else if (seconds.empty()) {
-    seconds = MeasurePace(task);
+    seconds = PaceOf(task);
   }
   if (seconds.size() != task.models.size())
     throw InvalidArgument(fmt::format("step-seconds: expected one for each of the {} models", task.models.size()));

@@ -11,6 +11,7 @@
 #include "heed/error.h"
 #include "lab/runs/contest.h"
 #include "lab/runs/job.h"
+#include "lab/runs/pilot.h"
 #include "lab/training/divergence.h"
 
 namespace heed::lab {
@@ -26,37 +27,6 @@ constexpr double kLaw = 0.5;             // share of a gain that a curve foretel
 constexpr double kOneRun = 0.05;         // share of the loss that another seed may make, where there is one run
 constexpr double kForRates = 0.4;        // of a training's seconds that a model has for rates that are not kept
 constexpr int64_t kMostRuns = 4;         // times Conduct::seeds, of one model
-
-const Measure kStepSeconds = {.name = "step_seconds",
-                              .label = "Seconds of a step",
-                              .phrase = "{} ms a step",
-                              .digits = 3,
-                              .significant = true,
-                              .unit = 1e-3};
-
-// To three digits: what the command that is printed says is what was measured.
-double Rounded(double seconds) { return std::stod(fmt::format("{:.3g}", seconds)); }
-
-// A training of a second or so that yields how long a step takes. Each runs alone: beside another, who that is would enter.
-Job PilotJob(const Contest& contest, const SizedContender& model, int time) {
-  Job job{.name = fmt::format("{}-pilot-{}-{}", contest.id, time, model.Id()),
-          .settings = {{"encoder", model.encoder}, {"position", model.position}, {"ffn_width", model.ffn_width}},
-          .work = 1,
-          .label = model.Label(),
-          .columns = {{kStepSeconds}},
-          .compute =
-              [&contest, &model](const OnWork& on_work) {
-                Outcome outcome{.values = {Rounded(contest.StepSeconds(model))}};
-                on_work(1);
-                return outcome;
-              },
-          .check =
-              [](const Outcome& outcome) {
-                if (!(outcome.values.front() > 0)) throw InvalidArgument("step_seconds: it is not positive");
-              }};
-  job.settings.update(contest.settings);
-  return job;
-}
 
 // A contender at a rate with a seed.
 struct Lane {
@@ -117,7 +87,8 @@ class Race {
     } else if (!options_.step_seconds.empty()) {
       for (std::size_t i = 0; i < entries_.size(); ++i) entries_[i].step_seconds = options_.step_seconds[i];
     } else {
-      MeasurePace();
+      const std::vector<double> seconds = MeasurePace(what_, contest_, options_.conduct.quiet, store_);
+      for (std::size_t i = 0; i < entries_.size(); ++i) entries_[i].step_seconds = seconds[i];
     }
     const double runs = static_cast<double>(options_.conduct.seeds) + (options_.rates.size() > 1 ? kForRates : 0);
     for (std::size_t i = 0; i < entries_.size(); ++i) {
@@ -128,18 +99,6 @@ class Race {
       }
       purse_ += runs * static_cast<double>(entry.steps) * CostOf(i);
     }
-  }
-
-  // Each model twice, with all others in between, and the shorter time: what else the machine does comes and goes.
-  void MeasurePace() {
-    std::vector<Job> jobs;
-    jobs.reserve(2 * entries_.size());
-    for (const int time : {1, 2}) {
-      for (const Entry& entry : entries_) jobs.push_back(PilotJob(contest_, entry.model, time));
-    }
-    const std::vector<Outcome> outcomes = DoJobs(what_ + ": speed", jobs, store_, /*threads=*/1, options_.conduct.quiet);
-    for (std::size_t i = 0; i < entries_.size(); ++i)
-      entries_[i].step_seconds = std::min(outcomes[i].values.front(), outcomes[entries_.size() + i].values.front());
   }
 
   void Begin() {
