@@ -15,6 +15,7 @@
 
 #include "attention_call.h"
 #include "attention_derivative.h"
+#include "heed/option_names.h"
 #include "operator_arguments.h"
 #include "translate_errors.h"
 
@@ -120,7 +121,7 @@ std::optional<at::Tensor> PlainOperator(c10::DispatchKeySet keys, const at::Tens
     if (!plain) return OutputOfOperator(query, key, value, scale, causal);
     return TranslateErrors([&] {
       AttentionOptions options;
-      options.scale(scale).causal(ParseCausal(causal));
+      options.scale(scale).causal(ChoiceNamed<Causal>("causal", causal));
       return OutputOf(query, key, value, options);
     });
   }

@@ -9,24 +9,13 @@
 #include <ATen/ATen.h>
 
 #include "heed/error.h"
+#include "heed/option_names.h"
 #include "tensor_view.h"
 
 namespace heed::nn {
 namespace {
 
 using c10::IValue;
-
-EmptyRow ParseEmptyRow(std::string_view name) {
-  if (name == "zero") return EmptyRow::kZero;
-  if (name == "uniform") return EmptyRow::kUniform;
-  throw InvalidArgument("empty_row: expected 'zero' or 'uniform', got '" + std::string(name) + "'");
-}
-
-Precision ParsePrecision(std::string_view name) {
-  if (name == "float32") return Precision::kFloat32;
-  if (name == "fused") return Precision::kFused;
-  throw InvalidArgument("precision: expected 'float32' or 'fused', got '" + std::string(name) + "'");
-}
 
 int64_t ToInt(const IValue& value) { return value.toSymInt().guard_int(__FILE__, __LINE__); }
 
@@ -37,9 +26,10 @@ std::vector<int64_t> ToInts(const IValue& value) {
   return ints;
 }
 
-const char* NameOf(Causal causal) {
-  if (causal == Causal::kNone) return "none";
-  return causal == Causal::kTopLeft ? "top_left" : "bottom_right";
+// A choice by its name.
+template <class Choice>
+IValue Named(Choice choice) {
+  return IValue(std::string(NameOf(choice)));
 }
 
 // An argument that is no tensor: how it stands in a schema, what it says, and how options are written as one.
@@ -56,8 +46,10 @@ constexpr std::array kNumbers{
            },
            [](const AttentionOptions& options) { return IValue(options.scale()); }},
     Number{"str causal='none'",
-           [](const IValue& value, AttentionOptions& options) { options.causal(ParseCausal(value.toStringView())); },
-           [](const AttentionOptions& options) { return IValue(NameOf(options.causal())); }},
+           [](const IValue& value, AttentionOptions& options) {
+             options.causal(ChoiceNamed<Causal>("causal", value.toStringView()));
+           },
+           [](const AttentionOptions& options) { return Named(options.causal()); }},
     Number{"SymInt window_left=-1",
            [](const IValue& value, AttentionOptions& options) { options.window(ToInt(value), options.window().right); },
            [](const AttentionOptions& options) { return IValue(options.window().left); }},
@@ -94,14 +86,16 @@ constexpr std::array kNumbers{
     Number{"SymInt[] mask_extents=[]",
            [](const IValue& value, AttentionOptions& options) { options.mask_extents(ToInts(value)); },
            [](const AttentionOptions& options) { return IValue(options.mask_extents()); }},
-    Number{
-        "str empty_row='zero'",
-        [](const IValue& value, AttentionOptions& options) { options.empty_row(ParseEmptyRow(value.toStringView())); },
-        [](const AttentionOptions& options) { return IValue(options.empty_row() == EmptyRow::kUniform ? "uniform" : "zero"); }},
-    Number{
-        "str precision='float32'",
-        [](const IValue& value, AttentionOptions& options) { options.precision(ParsePrecision(value.toStringView())); },
-        [](const AttentionOptions& options) { return IValue(options.precision() == Precision::kFused ? "fused" : "float32"); }},
+    Number{"str empty_row='zero'",
+           [](const IValue& value, AttentionOptions& options) {
+             options.empty_row(ChoiceNamed<EmptyRow>("empty_row", value.toStringView()));
+           },
+           [](const AttentionOptions& options) { return Named(options.empty_row()); }},
+    Number{"str precision='float32'",
+           [](const IValue& value, AttentionOptions& options) {
+             options.precision(ChoiceNamed<Precision>("precision", value.toStringView()));
+           },
+           [](const AttentionOptions& options) { return Named(options.precision()); }},
 };
 constexpr std::array kDropoutNumbers{
     Number{"float dropout=0.0", [](const IValue& value, AttentionOptions& options) { options.dropout(value.toDouble()); },
@@ -123,13 +117,6 @@ std::string NumberArguments(std::span<const Number> numbers) {
 }
 
 }  // namespace
-
-Causal ParseCausal(std::string_view name) {
-  if (name == "none") return Causal::kNone;
-  if (name == "bottom_right") return Causal::kBottomRight;
-  if (name == "top_left") return Causal::kTopLeft;
-  throw InvalidArgument("causal: expected 'none', 'bottom_right' or 'top_left', got '" + std::string(name) + "'");
-}
 
 std::string OptionTensors() {
   std::string arguments;

@@ -33,9 +33,6 @@ std::vector<c10::IValue> NumbersOf(const AttentionOptions& options);
 AttentionOptions OptionsFrom(const std::vector<c10::IValue>& numbers, const at::Tensor& seed);
 std::vector<std::pair<std::string, c10::IValue>> NamedNumbers(const AttentionOptions& options);
 
-// "none", "bottom_right" or "top_left"; throws InvalidArgument for other names.
-Causal ParseCausal(std::string_view name);
-
 // Reads the arguments of a boxed call from first to last. All tensors, whatever their name, are made dense, or, where the call
 // is about shapes, are on the meta device: the dispatcher picks a kernel by the foremost device among them.
 class Arguments {

@@ -1,8 +1,10 @@
 """What heed.attention's options mean, by properties that need no second implementation, and by cases of other frameworks."""
 
 import pathlib
+import re
 import subprocess
 import sys
+from typing import get_args
 
 import numpy
 import pytest
@@ -10,7 +12,7 @@ import torch
 from golden import Case
 
 import heed
-from heed import positions
+from heed import _order, positions
 
 
 def random(*shape, seed=0, dtype=torch.float64, requires_grad=False):
@@ -136,6 +138,16 @@ def test_every_option_that_is_asked_for_is_seen():
             heed.attention(q, k, v, **{name: object()})
     for name in ("return_lse", "return_weights", "return_statistics"):
         assert isinstance(heed.attention(q, k, v, **{name: True}), heed.AttentionOutput), name
+
+
+@pytest.mark.parametrize(("name", "kind"), [("causal", _order.Causal), ("empty_row", _order.EmptyRow), ("precision", _order.Precision)])
+def test_choices_have_the_engine_s_names(name, kind):
+    """The operators name all choices where they refuse one (heed/option_names.h); front ends type them."""
+    with pytest.raises(ValueError) as refused:
+        torch.ops.heed.attention_forward(*operands(), **{name: "?"})
+    typed = {choice for part in (kind, *get_args(kind)) for choice in get_args(part) if isinstance(choice, str)}
+    told = set(re.findall(r"'(\w+)'", str(refused.value)))
+    assert told == typed | ({"none"} if name == "causal" else set())
 
 
 def test_the_short_cut_is_the_same_call():

@@ -10,6 +10,7 @@
 #include "heed/linear_attention.h"
 #include "heed/log_sum_exp.h"
 #include "heed/machine.h"
+#include "heed/option_names.h"
 #include "heed/packed_matrix.h"
 #include "heed/portable_math.h"
 #include "heed/positions.h"

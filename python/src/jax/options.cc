@@ -4,27 +4,15 @@
 #include <string>
 
 #include "heed/error.h"
+#include "heed/option_names.h"
 
 namespace heed::jax {
 namespace {
 
-Causal CausalOf(std::string_view name) {
-  if (name == "none") return Causal::kNone;
-  if (name == "bottom_right") return Causal::kBottomRight;
-  if (name == "top_left") return Causal::kTopLeft;
-  throw InvalidArgument("causal: expected 'none', 'bottom_right' or 'top_left', got '" + std::string(name) + "'");
-}
-
-EmptyRow EmptyRowOf(std::string_view name) {
-  if (name == "zero") return EmptyRow::kZero;
-  if (name == "uniform") return EmptyRow::kUniform;
-  throw InvalidArgument("empty_row: expected 'zero' or 'uniform', got '" + std::string(name) + "'");
-}
-
-Precision PrecisionOf(std::string_view name) {
-  if (name == "float32") return Precision::kFloat32;
-  if (name == "fused") return Precision::kFused;
-  throw InvalidArgument("precision: expected 'float32' or 'fused', got '" + std::string(name) + "'");
+// The choice that a setting of this name makes, the first where there is none.
+template <class Choice>
+Choice ChoiceIn(const Settings& settings, const char* name) {
+  return ChoiceNamed<Choice>(name, settings.Text(name, kChoices<Choice>.front().name));
 }
 
 // Two words, the upper first: JAX has no 64 bits unless told.
@@ -55,13 +43,13 @@ Options<A>::Options(const CallSlice& slice) {
 template <class A>
 void Options<A>::ReadSettings(const Settings& settings) {
   attention_.scale = settings.Number("scale");
-  attention_.causal = CausalOf(settings.Text("causal", "none"));
+  attention_.causal = ChoiceIn<Causal>(settings, "causal");
   attention_.window = {settings.Integer("window_left").value_or(-1), settings.Integer("window_right").value_or(-1)};
   attention_.softcap = settings.Number("softcap");
   attention_.dropout.probability = settings.Number("dropout").value_or(0.0);
   attention_.dropout.batch_offset = settings.Integer("batch_offset").value_or(0);
-  attention_.empty_row = EmptyRowOf(settings.Text("empty_row", "zero"));
-  attention_.precision = PrecisionOf(settings.Text("precision", "float32"));
+  attention_.empty_row = ChoiceIn<EmptyRow>(settings, "empty_row");
+  attention_.precision = ChoiceIn<Precision>(settings, "precision");
 }
 
 template <class A>
