@@ -6,6 +6,7 @@
 #include <fmt/ranges.h>
 
 #include "heed/error.h"
+#include "heed/shown_name.h"
 #include "lab/series/csv_table.h"
 
 namespace heed::lab {
