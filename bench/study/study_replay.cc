@@ -51,21 +51,28 @@ Answer HoldOne(const Record& record, std::size_t share, uint64_t seed, const std
   return answer;
 }
 
-void PrintBudget(const Record& record, double share, const std::vector<double>& truth, const std::vector<Answer>& answers) {
-  const double of = 100.0 / static_cast<double>(answers.size()), least = std::abs(*std::ranges::min_element(truth));
-  const auto percent = [&](auto holds) { return of * static_cast<double>(std::ranges::count_if(answers, holds)); };
-  double regret = 0, worst = 0;
-  for (const Answer& answer : answers) regret += answer.lost / least, worst = std::max(worst, answer.lost / least);
+void PrintBudget(const Record& record, double share, const std::vector<double>& truth, const std::vector<Answer>& answers,
+                 double tolerance) {
+  const double least = *std::ranges::min_element(truth), margin = lab::MarginOf(tolerance, least, record.simple_loss);
+  const auto percent = [](const std::vector<Answer>& of, auto holds) {
+    return 100.0 * static_cast<double>(std::ranges::count_if(of, holds)) / static_cast<double>(of.size());
+  };
+  const auto as_good = [&](const Answer& answer) { return answer.lost <= margin; };
+  const auto held = [](const Answer& answer) { return answer.lost <= answer.taken.may_lose + 1e-9; };
+  std::vector<Answer> decided = answers;
+  std::erase_if(decided, [](const Answer& answer) { return !answer.taken.decided; });
+  double regret = 0, worst = 0;  // in margins
+  for (const Answer& answer : answers) regret += answer.lost / margin, worst = std::max(worst, answer.lost / margin);
   std::printf(
-      "  %5g of the budget: decided %3.0f %%, price held %5.1f %%, the best %3.0f %%, regret %.2f %% (at most %.1f), "
-      "worth %3.0f %%, not worth %3.0f %%\n",
-      share, percent([](const Answer& answer) { return answer.taken.decided; }),
-      percent([](const Answer& answer) { return answer.lost <= answer.taken.may_lose + 1e-9; }),
-      percent([](const Answer& answer) { return answer.lost <= 0; }), of * regret, 100 * worst,
-      percent([](const Answer& answer) { return answer.worth > 0; }),
-      percent([](const Answer& answer) { return answer.worth < 0; }));
+      "  %5g of the budget: decided %3.0f %%, of these within the tolerance of the best %5.1f %% and the price held %5.1f %%; "
+      "of "
+      "all %3.0f and %5.1f %%; regret %.2f tolerances (at most %.1f); worth %3.0f %%, not worth %3.0f %%\n",
+      share, percent(answers, [](const Answer& answer) { return answer.taken.decided; }), percent(decided, as_good),
+      percent(decided, held), percent(answers, as_good), percent(answers, held), regret / static_cast<double>(answers.size()),
+      worst, percent(answers, [](const Answer& answer) { return answer.worth > 0; }),
+      percent(answers, [](const Answer& answer) { return answer.worth < 0; }));
   for (std::size_t i = 0; i < truth.size(); ++i)
-    std::printf("%s%s %.4f", i == 0 ? "        " : ", ", record.models[i].model.Label().c_str(), truth[i]);
+    std::printf("%s%s %.4g", i == 0 ? "        " : ", ", record.models[i].model.Label().c_str(), truth[i]);
   std::printf("\n");
 }
 
@@ -101,7 +108,7 @@ void Replay(const Record& record, int64_t studies, const Protocol& protocol) {
     const std::vector<double> truth = TruthOf(record, protocol.shares[share]);
     for (int64_t i = 0; i < studies; ++i)
       by_budget[share].push_back(HoldOne(record, share, static_cast<uint64_t>(i), truth, protocol));
-    PrintBudget(record, protocol.shares[share], truth, by_budget[share]);
+    PrintBudget(record, protocol.shares[share], truth, by_budget[share], protocol.tolerance);
   }
   PrintTurns(by_budget);
 }
