@@ -4,6 +4,7 @@
 #include <cmath>
 #include <filesystem>
 #include <iterator>
+#include <map>
 #include <utility>
 
 #include "heed/error.h"
@@ -18,6 +19,14 @@ std::vector<std::size_t> Draw(std::size_t count, lab::Random* random) {
   std::vector<std::size_t> drawn(count);
   for (std::size_t i = 0; i < count; ++i) drawn[i] = random == nullptr ? i : random->Below(count);
   return drawn;
+}
+
+// 0 .. count - 1 in an order drawn by the seed.
+std::vector<std::size_t> Ordered(std::size_t count, uint64_t seed) {
+  lab::Random random(seed);
+  std::vector<std::size_t> order = Draw(count, nullptr);
+  for (std::size_t i = count; i > 1; --i) std::swap(order[i - 1], order[random.Below(i)]);
+  return order;
 }
 
 std::vector<double> At(const std::vector<double>& values, const std::vector<std::size_t>& places) {
@@ -35,9 +44,15 @@ double Mean(const std::vector<double>& values, const std::vector<double>& weight
 
 int64_t Length(const RecordedRun& run) { return run.curve.empty() ? 0 : run.curve.back().steps; }
 
-// The best state after so many steps; where it was not measured on the test part, the next one that was.
+// The best state after so many steps; of a run that stands in for another, the next one or the last.
+std::map<int64_t, RecordedBest>::const_iterator StateAt(const RecordedRun& run, int64_t steps) {
+  const auto state = run.best.lower_bound(steps);
+  return state == run.best.end() ? std::prev(state) : state;
+}
+
+// The same; where it was not measured on the test part, the next one that was.
 const RecordedBest& Measured(const RecordedRun& run, int64_t steps) {
-  auto best = run.best.find(steps);
+  auto best = StateAt(run, steps);
   while (best->second.blocks.empty() && std::next(best) != run.best.end()) ++best;
   return best->second;
 }
@@ -52,7 +67,8 @@ class RecordedTraining : public lab::Training {
 
   lab::Outcome Reach(int64_t steps, const lab::OnStep& on_step) override {
     if (steps > Length(*run_) && run_->diverged.empty() && Length(*longest_) > Length(*run_)) run_ = longest_;
-    while (!ended_ && reached_ < steps) Next();
+    // Of a small budget the first look comes before the first point on record, which stands in.
+    while (!ended_ && (reached_ < steps || curve_.empty())) Next();
     if (curve_.empty()) throw lab::Divergence(run_->diverged);
     return OnItsWay();
   }
@@ -74,7 +90,7 @@ class RecordedTraining : public lab::Training {
     reached_ = lab::PointAfter(reached_, whole_);
     const auto point = std::ranges::find(run_->curve, reached_, &lab::CurvePoint::steps);
     if (point == run_->curve.end()) {
-      ended_ = true;
+      ended_ = run_->curve.empty() || reached_ > run_->curve.front().steps;
       return;
     }
     curve_.push_back(*point);
@@ -84,9 +100,8 @@ class RecordedTraining : public lab::Training {
 
   lab::Outcome OnItsWay() const {
     const lab::CurvePoint& best = curve_[best_];
-    const auto state = run_->best.lower_bound(best.steps);
     return {.values = {best.validation},
-            .validation = At((state == run_->best.end() ? std::prev(state) : state)->second.validation, validation_),
+            .validation = At(StateAt(*run_, best.steps)->second.validation, validation_),
             .curve = curve_,
             .best_steps = best.steps};
   }
@@ -173,8 +188,7 @@ std::unique_ptr<lab::Training> RecordedContest::Begin(const lab::Trial& trial) c
     if (run->rate == longest_rate) longest.push_back(run);
   }
   const std::size_t model = std::ranges::find(models, trial.model.Id(), &lab::Contender::Id) - models.begin();
-  lab::Random random(seed_.value_or(0) * 7919 + trial.seed * 31 + model);
-  const std::size_t drawn = seed_ ? random.Below(own.size()) : trial.seed;
+  const std::size_t drawn = seed_ ? Ordered(own.size(), *seed_ * 7919 + model)[trial.seed % own.size()] : trial.seed;
   return std::make_unique<RecordedTraining>(*this, *own.at(drawn), *longest.at(drawn), trial.steps, validation_blocks_);
 }
 

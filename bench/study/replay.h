@@ -12,8 +12,9 @@
 
 namespace heed::bench {
 
-// What a study of a record draws by chance, all of it with replacement: which recorded run stands for a model's seed, and which
-// blocks of the validation and of the test part there are. The truth about a model is then its mean over all runs and blocks
+// What a study of a record draws by chance: in which order the recorded runs stand for a model's seeds, from the first again
+// where there are more seeds, because two seeds with one run would seem to have no spread; and, with replacement, which blocks
+// of the validation and of the test part there are. The truth about a model is then its mean over all runs and blocks
 // on record. Without a seed nothing is drawn: seeds and blocks are those on record, and a study is the one that ran.
 class RecordedContest : public lab::Contest {
  public:

@@ -63,14 +63,15 @@ void PrintBudget(const Record& record, double share, const std::vector<double>& 
   std::erase_if(decided, [](const Answer& answer) { return !answer.taken.decided; });
   double regret = 0, worst = 0;  // in margins
   for (const Answer& answer : answers) regret += answer.lost / margin, worst = std::max(worst, answer.lost / margin);
-  std::printf(
-      "  %5g of the budget: decided %3.0f %%, of these within the tolerance of the best %5.1f %% and the price held %5.1f %%; "
-      "of "
-      "all %3.0f and %5.1f %%; regret %.2f tolerances (at most %.1f); worth %3.0f %%, not worth %3.0f %%\n",
-      share, percent(answers, [](const Answer& answer) { return answer.taken.decided; }), percent(decided, as_good),
-      percent(decided, held), percent(answers, as_good), percent(answers, held), regret / static_cast<double>(answers.size()),
-      worst, percent(answers, [](const Answer& answer) { return answer.worth > 0; }),
-      percent(answers, [](const Answer& answer) { return answer.worth < 0; }));
+  std::printf("  %5g of the budget: decided %3.0f %%", share,
+              percent(answers, [](const Answer& answer) { return answer.taken.decided; }));
+  if (!decided.empty())
+    std::printf(", of these within the tolerance of the best %5.1f %% and the price held %5.1f %%", percent(decided, as_good),
+                percent(decided, held));
+  std::printf("; of all %3.0f and %5.1f %%; regret %.2f tolerances (at most %.1f); worth %3.0f %%, not worth %3.0f %%\n",
+              percent(answers, as_good), percent(answers, held), regret / static_cast<double>(answers.size()), worst,
+              percent(answers, [](const Answer& answer) { return answer.worth > 0; }),
+              percent(answers, [](const Answer& answer) { return answer.worth < 0; }));
   for (std::size_t i = 0; i < truth.size(); ++i)
     std::printf("%s%s %.4g", i == 0 ? "        " : ", ", record.models[i].model.Label().c_str(), truth[i]);
   std::printf("\n");
