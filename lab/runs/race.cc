@@ -84,10 +84,9 @@ class Race {
   void Pace() {
     if (options_.steps > 0) {
       for (Entry& entry : entries_) entry.steps = options_.steps;
-    } else if (!options_.step_seconds.empty()) {
-      for (std::size_t i = 0; i < entries_.size(); ++i) entries_[i].step_seconds = options_.step_seconds[i];
     } else {
-      const std::vector<double> seconds = MeasurePace(what_, contest_, options_.conduct.quiet, store_);
+      const std::vector<double> seconds =
+          options_.step_seconds.empty() ? MeasurePace(what_, contest_, options_.conduct.quiet, store_) : options_.step_seconds;
       for (std::size_t i = 0; i < entries_.size(); ++i) entries_[i].step_seconds = seconds[i];
     }
     const double runs = static_cast<double>(options_.conduct.seeds) + (options_.rates.size() > 1 ? kForRates : 0);

@@ -66,6 +66,10 @@ class PastForecastsTest : public ScratchFolderTest {
     Write(kind, settings);
     return SeriesModel(folder().string());
   }
+  std::string RefusalOfPeriods(const Json& periods) {
+    config_["form"]["periods"] = periods;
+    return Refusal("simple", Json::object());
+  }
   std::string Refusal(const std::string& kind, const Json& settings) {
     return WhatOf<FileError>([&] { Opened(kind, settings); });
   }
@@ -226,6 +230,14 @@ void PastForecastsTest::RefusesDamage(int64_t folders) {
 TEST_F(PastForecastsTest, DamagedFoldersAreRefused) { RefusesDamage(120); }
 using LongPastForecastsTest = PastForecastsTest;
 TEST_F(LongPastForecastsTest, TwentyThousandDamagedFoldersAreRefused) { RefusesDamage(20000); }
+
+TEST_F(PastForecastsTest, PeriodsOfTheFormAreKnownAndFitItsSteps) {
+  EXPECT_EQ(RefusalOfPeriods({"year", "week"}), "");
+  for (const Json& wrong : {Json{"month"}, Json{"week", "week"}, Json{"day"}})
+    EXPECT_TRUE(Holds(RefusalOfPeriods(wrong), "periods: expected each of year, week and day at most once")) << wrong;
+  config_["form"]["has_dates"] = false;
+  EXPECT_TRUE(Holds(RefusalOfPeriods({"week"}), "periods: expected none"));
+}
 
 }  // namespace
 }  // namespace heed

@@ -228,6 +228,7 @@ def changed(folder, change):
     (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
 
 
+DATED = {"time": "day", "has_times": True, "has_dates": True, "typical_step": 86400.0}
 REFUSALS = [
     ("network", lambda c: c.update(format=2), "config.json: 'format' is 2; this version of heed reads 1"),
     ("network", lambda c: c.update(kind="image"), "'kind': expected one of table, counts, got 'image'"),
@@ -237,6 +238,10 @@ REFUSALS = [
     ("network", lambda c: c["form"].update(deviation=[1, 0]), "'deviation': 0.0 is not a finite number above 0"),
     ("network", lambda c: c["form"].update(longest=2**40), "'longest': 1099511627776 is not in 1 to 1048576"),
     ("network", lambda c: c["form"].update(goal="dream"), "'goal': expected one of classification, regression, forecast, got 'dream'"),
+    ("network", lambda c: c["form"].update(periods=["day"]), "'periods': expected none, as the model forecasts nothing from dates"),
+    ("baseline", lambda c: c["form"].update(DATED, periods=["month"]), "'periods': expected each of year, week and day at most once"),
+    ("baseline", lambda c: c["form"].update(DATED, periods=["week", "week"]), "'periods': expected each of year"),
+    ("baseline", lambda c: c["form"].update(DATED, periods=["day"]), "none shorter than two typical steps"),
     ("network", lambda c: c["form"].update(each_step="no"), "'each_step' is not true or false"),
     ("network", lambda c: c["network"].update(encoder="oracle"), "'encoder': expected one of attention"),
     ("network", lambda c: c["network"].update(width=1 << 16), "more weights than model.safetensors beside it holds"),
