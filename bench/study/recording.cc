@@ -15,7 +15,8 @@ namespace {
 // A training and what is on record of it.
 class Recording {
  public:
-  // `first`: from these steps on the best states are measured on the test part too.
+  // `first`: from these steps on the best states are measured on the test part too, and the last of a training that ends
+  // before.
   Recording(const lab::Contest& contest, const lab::Trial& trial, int64_t first)
       : training_(contest.Begin(trial)), whole_(trial.steps), first_(first) {
     run_.model = trial.model.Id(), run_.rate = trial.rate, run_.seed = trial.seed;
@@ -45,7 +46,7 @@ class Recording {
     run_.curve = outcome.curve;
     RecordedBest& best = run_.best[outcome.best_steps];
     best.validation = outcome.validation;
-    if (reached_ < first_ || !best.blocks.empty()) return;
+    if ((reached_ < first_ && !ended_) || !best.blocks.empty()) return;
     outcome = training_->Report();
     best.blocks = std::move(outcome.blocks), best.values = std::move(outcome.values);
   }

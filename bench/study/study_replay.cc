@@ -58,7 +58,8 @@ void PrintBudget(const Record& record, double share, const std::vector<double>& 
     return 100.0 * static_cast<double>(std::ranges::count_if(of, holds)) / static_cast<double>(of.size());
   };
   const auto as_good = [&](const Answer& answer) { return answer.lost <= margin; };
-  const auto held = [](const Answer& answer) { return answer.lost <= answer.taken.may_lose + 1e-9; };
+  constexpr double kPrinted = 0.0005;  // a page has three digits behind the point
+  const auto held = [](const Answer& answer) { return answer.lost <= answer.taken.may_lose + kPrinted; };
   std::vector<Answer> decided = answers;
   std::erase_if(decided, [](const Answer& answer) { return !answer.taken.decided; });
   double regret = 0, worst = 0;  // in margins

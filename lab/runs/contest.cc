@@ -96,8 +96,7 @@ Recommendation Recommend(const ContestResult& result) {
 Compared CompareWithMethod(const ContestResult& result, const std::vector<double>& blocks) {
   std::vector<Score> scores;
   scores.reserve(result.entries.size() + 1);
-  for (const Entry& entry : result.entries)
-    scores.push_back({entry.stopped ? std::vector<std::vector<double>>() : result.at_time.BlockLosses(entry.model)});
+  for (const Entry& entry : result.entries) scores.push_back({result.at_time.BlockLosses(entry.model)});
   scores.push_back({{blocks}, /*fixed=*/true});
   return CompareWith(result.entries.size(), Recommend(result).contender, scores, result.weights);
 }

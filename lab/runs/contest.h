@@ -152,12 +152,13 @@ Compared CompareWithMethod(const ContestResult& result, const std::vector<double
 // 2. Every model begins with the first seed at every rate. After a sixteenth, an eighth and a quarter of the steps the better
 //    rates go on, half of them while there are more than four, two and one (Jamieson and Talwalkar 2016, "Non-stochastic best
 //    arm identification and hyperparameter optimization"). From a quarter on a model stops that could not become the best even
-//    if its curve, and the leader's, were wrong by half of the gain that they foretell.
+//    if its curve, and the leader's, were wrong by half of the gain that they foretell. It goes on when the leader turns out
+//    worse than foretold. Its best state is measured at the end: what it might have reached is part of the price of the others.
 // 3. What is left of the seconds that all models with all seeds would take goes to further seeds of two at a time:
 //    of the leader, and of the one that it may yet lose most to (Kalyanakrishnan et al. 2012, "PAC subset selection in
 //    stochastic multi-armed bandits"), until the leader is known to be within half of what counts as nothing, or the seconds
 //    are spent.
-// Validation decides all of that; the test part is looked at after whole trainings alone. Jobs that the store holds, where
+// Validation decides all of that; nothing is chosen by the test part. Jobs that the store holds, where
 // there is one, are not repeated; it also keeps the weights of each model's first whole training, see WeightsIn. Progress on
 // stderr begins with `what`. Throws Divergence where every model diverges, and what DoJobs throws.
 ContestResult Hold(const std::string& what, const Contest& contest, const ContestOptions& options, const ResultStore* store);

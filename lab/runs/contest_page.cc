@@ -72,8 +72,8 @@ std::string StandingFinding(const ContestResult& result, const std::vector<Judge
   add(Standing::kStopped, "stopped, because it could not win any more: ", ".",
       [&](const SizedContender& model, const Judged& judged) {
         const Entry& entry = result.entries[judged.contender];
-        return fmt::format("{} after {} of {} steps, with {} on the validation part", model.Phrase(), entry.reached,
-                           entry.steps, loss.Text(judged.loss));
+        return fmt::format("{} after {} of {} steps, with {}", model.Phrase(), entry.reached, entry.steps,
+                           loss.Text(judged.loss));
       });
   add(Standing::kDiverged, "", " diverged.", [](const SizedContender& model, const Judged&) { return model.Phrase(); });
   return text;
@@ -266,8 +266,7 @@ Table StandingTable(const ContestResult& result, const std::string& caption) {
   for (const Judged& judged : result.verdict) {
     const Entry& entry = result.entries[judged.contender];
     const bool gap = judged.standing == Standing::kTied || judged.standing == Standing::kBehind;
-    const std::string where = judged.standing == Standing::kStopped ? " in validation" : "";
-    table.rows.push_back({entry.model.Label(), NumberText(loss, judged.loss) + where, gap ? loss.Text(judged.gap) : "",
+    table.rows.push_back({entry.model.Label(), NumberText(loss, judged.loss), gap ? loss.Text(judged.gap) : "",
                           gap ? RangeText(loss, judged.by_seeds) : "", gap ? RangeText(loss, judged.by_blocks) : "",
                           ToString(judged.standing), std::to_string(entry.runs), std::to_string(entry.reached),
                           std::to_string(entry.best_steps), entry.rate > 0 ? fmt::format("{:g}", entry.rate) : "n/a",

@@ -11,7 +11,10 @@
 #include "heed/error.h"
 #include "lab/runs/contest.h"
 #include "lab/runs/job.h"
+#include "lab/runs/lane.h"
 #include "lab/runs/pilot.h"
+#include "lab/runs/prospect.h"
+#include "lab/runs/spread.h"
 #include "lab/training/divergence.h"
 
 namespace heed::lab {
@@ -23,36 +26,10 @@ constexpr double kFirstLook = 1.0 / 32;  // share of the steps after which the f
 constexpr int64_t kLeastLook = 256;      // steps, of fewer of which a curve has no point so early
 constexpr double kFirstStop = 1.0 / 4;   // before, attention that will win still lies where it began
 constexpr int64_t kLeastSteps = 200;     // before which a curve foretells nothing
-constexpr double kLaw = 0.5;             // share of a gain that a curve foretells by which it may be wrong
-constexpr double kOneRun = 0.05;         // share of the loss that another seed may make, where there is one run
 constexpr double kForRates = 0.4;        // of a training's seconds that a model has for rates that are not kept
 constexpr int64_t kMostRuns = 4;         // times Conduct::seeds, of one model
 
-// A contender at a rate with a seed.
-struct Lane {
-  std::size_t entry;
-  double rate;
-  uint64_t seed;
-  int64_t reached = 0;                   // steps
-  Outcome outcome{};                     // after them
-  std::unique_ptr<Training> training{};  // none where the outcome was kept by an earlier process
-
-  bool Diverged() const { return !outcome.diverged.empty(); }
-  double Validation() const {
-    double least = NAN;
-    for (const CurvePoint& point : outcome.curve) least = std::fmin(least, point.validation);
-    return Diverged() ? NAN : least;
-  }
-};
-
-// Twice the deviation of the mean difference between two runs by the blocks of the validation part.
-double ReachOfBlocks(const std::vector<double>& a, const std::vector<double>& b, const std::vector<double>& weights) {
-  double sum = 0, weight = 0, squares = 0;
-  for (std::size_t i = 0; i < weights.size(); ++i) sum += weights[i] * (a[i] - b[i]), weight += weights[i];
-  for (std::size_t i = 0; i < weights.size(); ++i) squares += std::pow(weights[i] / weight * (a[i] - b[i] - sum / weight), 2);
-  const double blocks = static_cast<double>(weights.size());
-  return blocks < 2 ? INFINITY : 2 * std::sqrt(squares * blocks / (blocks - 1));
-}
+using Row = std::vector<double>;
 
 class Race {
  public:
@@ -67,14 +44,15 @@ class Race {
     Begin();
     LookFirst();
     for (const double share : kShares) {
-      Round(share);
+      Train(fmt::format("{}: {:g} %", what_, 100 * share), AllLanes(), share);
       KeepBetterRates(share);
-      if (share >= kFirstStop) StopTheHopeless();
+      if (share >= kFirstStop) GoOn(Leader(), share), StopTheHopeless();
       TellStandings(share);
     }
     if (std::ranges::none_of(entries_, [](const Entry& entry) { return entry.rate > 0; }))
       throw Divergence("every model diverged at every rate; try lower rates");
     AddSeeds();
+    MeasureStopped();
     return Result();
   }
 
@@ -121,19 +99,22 @@ class Race {
     }
   }
 
-  // A training until it reaches these steps; `whole`: with all that is reported of it.
-  Job JobOf(const std::string& name, Lane& lane, int64_t steps, const std::vector<Column>& columns, bool whole) const {
+  enum class Wanted { kCurve, kReport, kReportAndWeights };
+
+  // A training until it reaches these steps.
+  Job JobOf(const std::string& name, Lane& lane, int64_t steps, Wanted wanted) const {
     const Entry& entry = entries_[lane.entry];
     Job job = TrainingJob(name, entry.model, steps, lane.seed, contest_.settings);
     job.settings["rate"] = lane.rate, job.settings["whole"] = entry.steps;
     job.label = fmt::format("{}, {}", contest_.id, entry.model.Label());
     job.work = steps - lane.reached;
     job.timed = false;
-    job.columns = columns;
+    const bool reports = wanted != Wanted::kCurve;
+    job.columns = reports ? contest_.columns : std::vector<Column>{contest_.columns.back()};
     for (Column& column : job.columns) column.optional = true;
-    const bool keeps = whole && store_ != nullptr && lane.seed == options_.conduct.seed;
-    job.compute = [this, &lane, &entry, steps, whole, keeps, name = job.name, work = job.work,
-                   count = columns.size()](const OnWork& on_work) {
+    const bool keeps = wanted == Wanted::kReportAndWeights && store_ != nullptr && lane.seed == options_.conduct.seed;
+    job.compute = [this, &lane, &entry, steps, reports, keeps, name = job.name, work = job.work,
+                   count = job.columns.size()](const OnWork& on_work) {
       int64_t left = work;  // a training that begins anew, for its outcome was kept, does more
       Outcome outcome;
       try {
@@ -141,7 +122,7 @@ class Race {
         outcome = lane.training->Reach(steps, [&] {
           if (left > 0) --left, on_work(1);
         });
-        if (whole) outcome = lane.training->Report();
+        if (reports) outcome = lane.training->Report();
         if (keeps) {
           store_->Forget(name);
           lane.training->Keep(WeightsIn(*store_, contest_, entry.model, lane.seed));
@@ -152,11 +133,11 @@ class Race {
       on_work(left);
       return outcome;
     };
-    job.check = [this, &lane, &entry, whole, keeps](const Outcome& outcome) {
+    job.check = [this, &lane, &entry, reports, keeps](const Outcome& outcome) {
       if (!outcome.diverged.empty()) return;
       if (keeps && !std::filesystem::exists(WeightsIn(*store_, contest_, entry.model, lane.seed)))
         throw InvalidArgument("weights: the file is missing");
-      if (outcome.blocks.size() != (whole ? contest_.weights.size() : 0) || outcome.curve.empty() ||
+      if (outcome.blocks.size() != (reports ? contest_.weights.size() : 0) || outcome.curve.empty() ||
           outcome.validation.size() != contest_.validation_weights.size())
         throw InvalidArgument("blocks: incomplete");
     };
@@ -167,11 +148,10 @@ class Race {
     const int64_t whole = entries_[lane.entry].steps;
     const auto asked = static_cast<int64_t>(std::llround(share * static_cast<double>(whole)));
     const int64_t steps = PointAfter(asked - 1, whole);
-    return JobOf(fmt::format("{}-rate-{}-after-{}", contest_.id, lane.rate, steps), lane, steps, {contest_.columns.back()},
-                 /*whole=*/false);
+    return JobOf(fmt::format("{}-rate-{}-after-{}", contest_.id, lane.rate, steps), lane, steps, Wanted::kCurve);
   }
 
-  Job Whole(Lane& lane) const { return JobOf(contest_.id, lane, entries_[lane.entry].steps, contest_.columns, /*whole=*/true); }
+  Job Whole(Lane& lane) const { return JobOf(contest_.id, lane, entries_[lane.entry].steps, Wanted::kReportAndWeights); }
 
   std::vector<Lane*> AllLanes() {
     std::vector<Lane*> all;
@@ -181,9 +161,8 @@ class Race {
     return all;
   }
 
-  void Round(double share) {
-    const std::vector<Lane*> going = AllLanes();
-    Advance(fmt::format("{}: {:g} %", what_, 100 * share), going, share);
+  void Train(const std::string& what, const std::vector<Lane*>& going, double share) {
+    Advance(what, going, share);
     for (const Lane* lane : going) entries_[lane->entry].tried.push_back({lane->rate, lane->reached, lane->Validation()});
   }
 
@@ -209,39 +188,59 @@ class Race {
     }
   }
 
-  std::optional<Foretold> ForetellOf(const Lane& lane) const {
-    return Foretell(lane.outcome.curve, entries_[lane.entry].steps);
+  // None where the curve foretells nothing.
+  std::optional<Prospect> ProspectOf(const Lane& lane) const {
+    const std::optional<Foretold> end = Foretell(lane.outcome.curve, entries_[lane.entry].steps);
+    return end ? std::optional<Prospect>({*end, lane.outcome.validation}) : std::nullopt;
   }
 
-  // Whether chance, in blocks of data and in a single run, and errors of the law may make up for what the curves foretell.
-  bool MayStillWin(const Lane& lane, const Lane& leader) const {
-    const std::optional<Foretold> own = ForetellOf(lane), best = ForetellOf(leader);
-    if (!own || !best) return true;
-    const double blocks = ReachOfBlocks(lane.outcome.validation, leader.outcome.validation, contest_.validation_weights);
-    const double chance = std::hypot(blocks, kOneRun * std::abs(best->loss));
-    return !(own->loss - best->loss > std::hypot(chance, kLaw * own->gain, kLaw * best->gain));
+  // Of its whole trainings.
+  Prospect ProspectOf(const Judged& judged) const { return {{judged.loss, 0}, MeanOf(ValidationOf(judged.contender))}; }
+
+  double MayEndAhead(const Lane& lane, const Prospect& leader) const {
+    const std::optional<Prospect> own = ProspectOf(lane);
+    return own ? lab::MayEndAhead(*own, leader, contest_.validation_weights) : INFINITY;
+  }
+
+  std::optional<Prospect> Leader() const {
+    std::optional<Prospect> leader;
+    for (const std::vector<Lane>& lanes : lanes_) {
+      if (lanes.empty()) continue;
+      std::optional<Prospect> one = ProspectOf(lanes.front());
+      if (one && (!leader || one->end.loss < leader->end.loss)) leader = std::move(one);
+    }
+    return leader;
   }
 
   void StopTheHopeless() {
-    const Lane* leader = nullptr;
-    double least = INFINITY;
-    for (const std::vector<Lane>& lanes : lanes_) {
-      if (lanes.empty()) continue;
-      const std::optional<Foretold> foretold = ForetellOf(lanes.front());
-      if (foretold && foretold->loss < least) least = foretold->loss, leader = &lanes.front();
-    }
-    if (leader == nullptr) return;
+    const std::optional<Prospect> leader = Leader();
+    if (!leader) return;
     for (std::size_t i = 0; i < entries_.size(); ++i) {
-      if (lanes_[i].empty() || &lanes_[i].front() == leader || lanes_[i].front().reached < kLeastSteps) continue;
-      if (!MayStillWin(lanes_[i].front(), *leader)) Stop(i);
+      if (lanes_[i].empty() || lanes_[i].front().reached < kLeastSteps) continue;
+      if (MayEndAhead(lanes_[i].front(), *leader) < 0) Stop(i);
     }
   }
 
   void Stop(std::size_t i) {
     entries_[i].stopped = true;
     stopped_.emplace(i, std::move(lanes_[i].front()));
-    stopped_.at(i).training.reset();
     lanes_[i].clear();
+  }
+
+  // Those that stopped for a leader that learned less than its curve foretold go on, as far as there are seconds.
+  void GoOn(const std::optional<Prospect>& leader, double share) {
+    double left = purse_ - spent_;
+    std::vector<Lane*> going;
+    for (std::size_t i = 0; leader && i < entries_.size(); ++i) {
+      if (!entries_[i].stopped || !(MayEndAhead(stopped_.at(i), *leader) > 0)) continue;
+      left -= static_cast<double>(entries_[i].steps - stopped_.at(i).reached) * CostOf(i);
+      if (left < 0) continue;
+      lanes_[i].push_back(std::move(stopped_.at(i)));
+      stopped_.erase(i);
+      entries_[i].stopped = false;
+      if (lanes_[i].back().reached < entries_[i].steps) going.push_back(&lanes_[i].back());
+    }
+    if (!going.empty()) Train(fmt::format("{}: {:g} %, after all", what_, 100 * share), going, share);
   }
 
   // "next character, after 25 % of a training, on the validation part: LSTM 1.412, GRU 1.502; stopped: convolution".
@@ -265,8 +264,8 @@ class Race {
   }
 
   // Whole trainings of a contender, the first seed's before the others'.
-  std::vector<std::vector<double>> ValidationOf(std::size_t i) const {
-    std::vector<std::vector<double>> losses;
+  std::vector<Row> ValidationOf(std::size_t i) const {
+    std::vector<Row> losses;
     for (const Lane& lane : lanes_[i]) {
       if (!lane.Diverged()) losses.push_back(lane.outcome.validation);
     }
@@ -301,6 +300,7 @@ class Race {
 
   void AddSeeds() {
     for (int64_t round = 1;; ++round) {
+      GoOn(ProspectOf(Judgement().front()), 1);
       double left = purse_ - spent_;
       std::vector<Lane*> going;
       for (const std::size_t i : Deciding()) {
@@ -314,6 +314,20 @@ class Race {
     }
   }
 
+  // The best states of those that were stopped.
+  void MeasureStopped() {
+    std::vector<Job> jobs;
+    std::vector<Lane*> measured;
+    for (auto& [i, lane] : stopped_) {
+      if (!lane.outcome.blocks.empty()) continue;
+      measured.push_back(&lane);
+      jobs.push_back(JobOf(fmt::format("{}-stopped-after-{}", contest_.id, lane.reached), lane, lane.reached, Wanted::kReport));
+    }
+    const std::vector<Outcome> outcomes =
+        DoJobs(what_ + ": those that stopped", jobs, store_, options_.conduct.threads, options_.conduct.quiet);
+    for (std::size_t i = 0; i < measured.size(); ++i) measured[i]->outcome = outcomes[i];
+  }
+
   ContestResult Result() {
     std::size_t runs = 1;
     for (const std::vector<Lane>& lanes : lanes_) runs = std::max(runs, lanes.size());
@@ -325,26 +339,35 @@ class Race {
       Entry& entry = entries_[i];
       for (std::size_t run = 0; run < lanes_[i].size(); ++run) measured.Put(i, run, lanes_[i][run].outcome);
       scores[i].losses = measured.BlockLosses(entry.model);
-      // After a whole training it has numbers as well.
-      if (entry.stopped && !stopped_.at(i).outcome.blocks.empty()) measured.Put(i, 0, stopped_.at(i).outcome);
       if (lanes_[i].empty() && !entry.stopped) continue;
       const Lane& first = entry.stopped ? stopped_.at(i) : lanes_[i].front();
       entry.reached = first.reached, entry.curve = first.outcome.curve, entry.best_steps = first.outcome.best_steps;
       entry.runs = std::max<int64_t>(1, measured.RunsOf(entry.model));
     }
-    std::vector<Judged> verdict = WithStopped(Judge(scores, contest_.weights));
+    std::vector<Judged> verdict = Judge(scores, contest_.weights);
+    AddStopped(verdict, scores);
     return {options_.rates,       entries_,        std::move(measured), std::move(verdict), options_.tolerance,
             contest_.simple_loss, contest_.weights};
   }
 
-  std::vector<Judged> WithStopped(std::vector<Judged> verdict) const {
+  // What a model that was stopped might have reached is part of the price of every other.
+  void AddStopped(std::vector<Judged>& verdict, const std::vector<Score>& scores) const {
     for (Judged& judged : verdict) {
-      if (!entries_[judged.contender].stopped) continue;
-      judged.standing = Standing::kStopped;
-      judged.loss = stopped_.at(judged.contender).Validation();
+      if (scores[judged.contender].losses.empty()) continue;
+      const Prospect own{{judged.loss, 0}, MeanOf(scores[judged.contender].losses)};
+      for (const auto& [i, lane] : stopped_) {
+        if (lane.Diverged()) continue;
+        const std::optional<Foretold> end = Foretell(lane.outcome.curve, entries_[i].steps);
+        const Prospect other{{lane.outcome.values.front() - end->gain, end->gain}, lane.outcome.blocks};
+        judged.may_lose = std::max(judged.may_lose, lab::MayEndAhead(other, own, contest_.weights));
+      }
+    }
+    for (Judged& judged : verdict) {
+      const auto stopped = stopped_.find(judged.contender);
+      if (stopped == stopped_.end() || stopped->second.Diverged()) continue;
+      judged.standing = Standing::kStopped, judged.loss = stopped->second.outcome.values.front();
     }
     std::ranges::stable_sort(verdict, {}, [](const Judged& judged) { return judged.standing == Standing::kDiverged; });
-    return verdict;
   }
 
   const std::string& what_;

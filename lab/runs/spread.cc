@@ -12,6 +12,14 @@ double MeanOf(const std::vector<double>& values) {
   return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
 }
 
+std::vector<double> MeanOf(const std::vector<std::vector<double>>& rows) {
+  std::vector<double> mean(rows.front().size(), 0.0);
+  for (const std::vector<double>& row : rows) {
+    for (std::size_t i = 0; i < row.size(); ++i) mean[i] += row[i] / static_cast<double>(rows.size());
+  }
+  return mean;
+}
+
 Spread SpreadOf(const std::vector<double>& values) {
   const auto [low, high] = std::minmax_element(values.begin(), values.end());
   return {MeanOf(values), *low, *high};

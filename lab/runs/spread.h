@@ -15,6 +15,7 @@ struct Spread {
 };
 // All of at least one value.
 double MeanOf(const std::vector<double>& values);
+std::vector<double> MeanOf(const std::vector<std::vector<double>>& rows);  // of at least one, place by place
 Spread SpreadOf(const std::vector<double>& values);
 
 nlohmann::ordered_json ToJson(const Spread& spread);

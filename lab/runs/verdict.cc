@@ -69,13 +69,10 @@ LossTable TableOf(const std::vector<Score>& scores, const Row& weights) {
     RequireShape(losses, weights.size());
     table.contenders.push_back(i);
     table.fixed.push_back(scores[i].fixed);
-    Row by_seed, by_block(weights.size(), 0.0);
-    for (const Row& row : losses) {
-      by_seed.push_back(WeightedMean(row, weights));
-      for (std::size_t b = 0; b < row.size(); ++b) by_block[b] += row[b] / static_cast<double>(losses.size());
-    }
+    Row by_seed;
+    for (const Row& row : losses) by_seed.push_back(WeightedMean(row, weights));
     table.by_seed.push_back(std::move(by_seed));
-    table.by_block.push_back(std::move(by_block));
+    table.by_block.push_back(MeanOf(losses));
   }
   if (table.contenders.empty() || weights.empty()) throw InvalidArgument("scores: expected at least one loss");
   return table;

@@ -133,9 +133,8 @@ std::string LengthFinding(const StudyResult& result, const StudiedTask& task) {
   std::string text;
   for (const Column& column : contest.at_time.ColumnsOf("loss")) {
     if (column.at == 0 || column.at == result.options.context) continue;
-    const std::vector<Judged> verdict = JudgeSome(contest, [&](const Entry& entry) {
-      return entry.stopped ? std::vector<std::vector<double>>() : contest.at_time.BlockLosses(entry.model, column.at);
-    });
+    const std::vector<Judged> verdict =
+        JudgeSome(contest, [&](const Entry& entry) { return contest.at_time.BlockLosses(entry.model, column.at); });
     if (!verdict.empty())
       text += " " + TellStudy()("lengths at", "length"_a = column.at, "standing"_a = StandingFinding(contest, verdict));
   }
