@@ -79,12 +79,12 @@ Recommendation Recommend(const ContestResult& result) {
   std::erase_if(trained,
                 [](const Judged& one) { return one.standing == Standing::kStopped || one.standing == Standing::kDiverged; });
   const bool decided = std::ranges::min(trained, {}, &Judged::may_lose).may_lose <= limit;
-  // One that is behind for certain is no answer to an open question, however well its loss is known.
-  if (!decided) std::erase_if(trained, [](const Judged& one) { return !MayBeTheBest(one); });
-  const Judged* taken = &*std::ranges::min_element(trained, {}, &Judged::may_lose);
+  // The leader, as long as the question is open: however much worse it may be than another, it seems to be the best.
+  const Judged* taken = &trained.front();
   const auto seconds = [&](const Judged& one) { return result.entries[one.contender].step_seconds; };
   for (const Judged& one : trained) {
-    if (decided && one.may_lose <= limit && seconds(one) < seconds(*taken)) taken = &one;
+    const bool good = decided && one.may_lose <= limit;
+    if (good && (taken->may_lose > limit || seconds(one) < seconds(*taken))) taken = &one;
   }
   Recommendation recommendation{taken->contender, taken->may_lose, decided, {}};
   for (const Judged& one : trained) {
@@ -96,7 +96,8 @@ Recommendation Recommend(const ContestResult& result) {
 Compared CompareWithMethod(const ContestResult& result, const std::vector<double>& blocks) {
   std::vector<Score> scores;
   scores.reserve(result.entries.size() + 1);
-  for (const Entry& entry : result.entries) scores.push_back({result.at_time.BlockLosses(entry.model)});
+  for (const Entry& entry : result.entries)
+    scores.push_back({entry.stopped ? std::vector<std::vector<double>>() : result.at_time.BlockLosses(entry.model)});
   scores.push_back({{blocks}, /*fixed=*/true});
   return CompareWith(result.entries.size(), Recommend(result).contender, scores, result.weights);
 }

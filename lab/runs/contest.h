@@ -136,7 +136,7 @@ double MarginOf(double tolerance, double loss, double simple_loss);
 struct Recommendation {
   std::size_t contender;  // index of its entry
   double may_lose;        // at most, to any other that was tried, with 95 %
-  bool decided;           // whether that is within Margin()
+  bool decided;           // whether that is within Margin(); while it is not, the leader is taken
   // Others that are within it too, the least loss first: the one that is taken is the fastest of all these.
   std::vector<std::size_t> as_good;
 };

@@ -339,6 +339,8 @@ class Race {
       Entry& entry = entries_[i];
       for (std::size_t run = 0; run < lanes_[i].size(); ++run) measured.Put(i, run, lanes_[i][run].outcome);
       scores[i].losses = measured.BlockLosses(entry.model);
+      // After a whole training it has numbers as well.
+      if (entry.stopped && stopped_.at(i).reached == entry.steps) measured.Put(i, 0, stopped_.at(i).outcome);
       if (lanes_[i].empty() && !entry.stopped) continue;
       const Lane& first = entry.stopped ? stopped_.at(i) : lanes_[i].front();
       entry.reached = first.reached, entry.curve = first.outcome.curve, entry.best_steps = first.outcome.best_steps;

@@ -42,7 +42,7 @@ struct AnswerSums {
 
 // Fills in the numbers of a baseline. sums_of(windows) gives the windows' AnswerSums.
 template <class SumsOf>
-void Measure(const SeriesBatches& batches, const SumsOf& sums_of, Baseline* baseline) {
+void MeasureTest(const SeriesBatches& batches, const SumsOf& sums_of, Baseline* baseline) {
   double right = 0, answers = 0;
   baseline->loss = 0;
   for (const std::vector<SeriesWindow>& block : batches.TestBlocks()) {
@@ -51,26 +51,43 @@ void Measure(const SeriesBatches& batches, const SumsOf& sums_of, Baseline* base
     baseline->loss += sums.loss, right += sums.right, answers += sums.answers;
   }
   baseline->loss /= answers, baseline->accuracy = right / answers;
+}
+
+template <class SumsOf>
+void MeasureValidation(const SeriesBatches& batches, const SumsOf& sums_of, Baseline* baseline) {
   const AnswerSums validation = sums_of(batches.validation_windows());
   baseline->validation = validation.loss / validation.answers;
 }
 
-Baseline MeasureMethod(const SeriesBatches& batches, const SeriesExamples& examples, RowOf row_of, FittedMethod method) {
+AnswerSums SumsOf(const SeriesBatches& batches, const SeriesExamples& examples, const Method& answer,
+                  const std::vector<SeriesWindow>& windows) {
+  AnswerSums sums;
+  examples.ForEach(windows, [&](const Examples& some) {
+    const at::Tensor answers = answer(some.X);
+    sums.loss += MeanLoss(answers, some.y) * static_cast<double>(some.rows()) * batches.error_scale();
+    if (some.classes()) sums.right += answers.argmax(1).eq(some.y).sum().item<double>();
+    sums.answers += static_cast<double>(some.rows());
+  });
+  return sums;
+}
+
+// Chooses by the validation part, then fits again to that part too.
+Baseline MeasureMethod(const SeriesBatches& batches, const SeriesExamples& examples, RowOf row_of, int64_t most,
+                       const std::function<FittedMethod(const Examples& training, const Examples& validation)>& fit) {
+  const Examples training = examples.Training(most), validation = examples.Validation(std::min(most, kMostValidation));
+  const FittedMethod chosen = fit(training, validation);
+  FittedMethod method = chosen.again({at::cat({training.X, validation.X}), at::cat({training.y, validation.y})});
   Baseline baseline{.setting = method.setting};
-  method.kept.settings["summaries"] = row_of == RowOf::kSummary;
+  method.kept.settings["steps"] = row_of != RowOf::kSummary;
+  method.kept.settings["summaries"] = row_of != RowOf::kSteps;
   method.kept.settings["lengths_differ"] = LengthsDiffer(batches);
   baseline.kept = std::make_shared<KeptMethod>(std::move(method.kept));
-  const auto sums_of = [&](const std::vector<SeriesWindow>& windows) {
-    AnswerSums sums;
-    examples.ForEach(windows, [&](const Examples& some) {
-      const at::Tensor answers = method.answer(some.X);
-      sums.loss += MeanLoss(answers, some.y) * static_cast<double>(some.rows()) * batches.error_scale();
-      if (some.classes()) sums.right += answers.argmax(1).eq(some.y).sum().item<double>();
-      sums.answers += static_cast<double>(some.rows());
-    });
-    return sums;
+  const auto by = [&](const Method& answer) {
+    return [&](const std::vector<SeriesWindow>& windows) { return SumsOf(batches, examples, answer, windows); };
   };
-  Measure(batches, sums_of, &baseline);
+  MeasureValidation(batches, by(chosen.answer), &baseline);
+  MeasureTest(batches, by(method.answer), &baseline);
+  baseline.limits = examples.Limits(most);
   return baseline;
 }
 
@@ -80,29 +97,24 @@ Baseline Regression(const SeriesBatches& batches, RowOf row_of) {
   const bool classifies = batches.data().goal == SeriesGoal::kClassification;
   int64_t most = Bounded(kMostNumbers, examples.cells() + examples.outputs());
   if (classifies) most = std::min(most, Bounded(kMostProducts, examples.cells() * examples.outputs()));
-  const Examples training = examples.Training(most), validation = examples.Validation(std::min(most, kMostValidation));
-  const auto fit = [&] {
-    if (!classifies) return FitRidge(training, validation);
-    const at::AutoGradMode grad(true);
-    return FitLogistic(training, validation, examples.outputs());
-  };
-  Baseline baseline = MeasureMethod(batches, examples, row_of, fit());
+  Baseline baseline = MeasureMethod(batches, examples, row_of, most, [&](const Examples& training, const Examples& validation) {
+    return classifies ? FitLogistic(training, validation, examples.outputs()) : FitRidge(training, validation);
+  });
   baseline.name = classifies ? "logistic regression" : "ridge regression";
   if (row_of == RowOf::kSummary) baseline.name += " on summaries";
-  baseline.limits = examples.Limits(most);
   return baseline;
 }
 
 Baseline NearestNeighbours(const SeriesBatches& batches) {
   const at::NoGradGuard no_grad;
-  const SeriesExamples examples(batches);
+  const SeriesExamples examples(batches, RowOf::kSteps);
   const int64_t most = std::min(Bounded(kMostNumbers, examples.cells() + examples.outputs()),
                                 Bounded(kMostDistances, (examples.MeasuredRows() + kMostValidation) * examples.cells()));
-  const Examples training = examples.Training(most), validation = examples.Validation(std::min(most, kMostValidation));
   const int64_t classes = batches.data().goal == SeriesGoal::kClassification ? examples.outputs() : 0;
-  Baseline baseline = MeasureMethod(batches, examples, RowOf::kSteps, FitNeighbours(training, validation, classes));
+  Baseline baseline = MeasureMethod(
+      batches, examples, RowOf::kSteps, most,
+      [&](const Examples& training, const Examples& validation) { return FitNeighbours(training, validation, classes); });
   baseline.name = "nearest neighbours";
-  baseline.limits = examples.Limits(most);
   return baseline;
 }
 
@@ -158,7 +170,8 @@ Baseline SimpleAnswer(const SeriesBatches& batches) {
     });
     return sums;
   };
-  Measure(batches, sums_of, &baseline);
+  MeasureTest(batches, sums_of, &baseline);
+  MeasureValidation(batches, sums_of, &baseline);
   return baseline;
 }
 
@@ -170,7 +183,8 @@ std::vector<Baseline> SeriesBaselines(const SeriesBatches& batches, int threads)
     if (batches.data().has_dates)
       methods.emplace_back([](const SeriesBatches& some) { return MeasureForecast(some, "calendar", FitCalendar(some)); });
   }
-  methods.emplace_back([](const SeriesBatches& some) { return Regression(some, RowOf::kSteps); });
+  const RowOf all = batches.pooled() ? RowOf::kBoth : RowOf::kSteps;
+  methods.emplace_back([all](const SeriesBatches& some) { return Regression(some, all); });
   if (batches.pooled()) methods.emplace_back([](const SeriesBatches& some) { return Regression(some, RowOf::kSummary); });
   methods.emplace_back(NearestNeighbours);
   std::vector<Baseline> baselines(methods.size());

@@ -31,6 +31,8 @@ struct FittedMethod {
   std::string setting;  // "strength 0.01"
   Method answer;
   KeptMethod kept;
+  // The same setting, fitted to other examples.
+  std::function<FittedMethod(const Examples& examples)> again;
 };
 
 // The mean loss of answers: nats, or squared error of the values as they are.
@@ -56,7 +58,7 @@ class SeriesRows {
 // The rows of each part.
 class SeriesExamples {
  public:
-  explicit SeriesExamples(const SeriesBatches& batches, RowOf row_of = RowOf::kSteps);
+  SeriesExamples(const SeriesBatches& batches, RowOf row_of);
 
   const SeriesRows& rows() const { return rows_; }
   int64_t cells() const { return rows_.cells(); }

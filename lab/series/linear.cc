@@ -1,10 +1,14 @@
 #include "lab/series/linear.h"
 
 #include <limits>
+#include <span>
+#include <string>
 #include <tuple>
 #include <utility>
+#include <vector>
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 #include <fmt/core.h>
 #include <torch/optim/lbfgs.h>
 
@@ -14,7 +18,8 @@ namespace heed::lab {
 namespace {
 
 constexpr double kRidgeStrengths[] = {1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1, 10};
-constexpr double kLogisticStrengths[] = {1, 1e-1, 1e-2, 1e-3, 1e-4};  // falling: each starts where the one before ended
+// Falling: each starts where the one before ended.
+constexpr double kLogisticStrengths[] = {1, 3e-1, 1e-1, 3e-2, 1e-2, 3e-3, 1e-3, 3e-4, 1e-4};
 
 // Cells that never change say nothing and are 0.
 class CellScale {
@@ -33,20 +38,10 @@ class CellScale {
   at::Tensor mean_, factor_;
 };
 
-// The answers of W and b that fared best on the validation examples so far.
-struct BestLinear {
-  double loss = std::numeric_limits<double>::infinity(), strength = 0;
-  at::Tensor W, b;  // [cells, outputs], [outputs]
-
-  void Try(double tried, const at::Tensor& some_W, const at::Tensor& some_b, double its_loss) {
-    if (W.defined() && !(its_loss < loss)) return;
-    loss = its_loss, strength = tried, W = some_W.detach().clone(), b = some_b.detach().clone();
-  }
-  FittedMethod Fitted(const CellScale& scale, bool classes) const {
-    KeptMethod kept{.kind = "linear", .arrays = {{"mean", scale.mean()}, {"factor", scale.factor()}, {"W", W}, {"b", b}}};
-    Method answers = LinearAnswers(kept.arrays, classes);
-    return {fmt::format("strength {:g}", strength), std::move(answers), std::move(kept)};
-  }
+// W [cells, outputs] and b [outputs], fitted with a penalty of this strength.
+struct Linear {
+  double strength;
+  at::Tensor W, b;
 };
 
 }  // namespace
@@ -59,30 +54,32 @@ Method LinearAnswers(const std::map<std::string, at::Tensor>& arrays, bool class
   };
 }
 
-FittedMethod FitRidge(const Examples& training, const Examples& validation) {
-  const CellScale scale(training.X);
-  const at::Tensor X = scale(training.X), b = training.y.mean(0), seen = scale(validation.X);
-  const double rows = static_cast<double>(training.rows());
-  const at::Tensor squares = X.t().mm(X) / rows, products = X.t().mm(training.y - b) / rows;
-  const at::Tensor identity = at::eye(training.cells(), at::kDouble);
-  BestLinear best;
-  for (const double strength : kRidgeStrengths) {
+namespace {
+
+using Fit = std::vector<Linear> (*)(const at::Tensor& X, const at::Tensor& y, int64_t classes,
+                                    std::span<const double> strengths);
+
+// Of each strength at which there is an answer. X: scaled.
+std::vector<Linear> RidgeOf(const at::Tensor& X, const at::Tensor& y, int64_t, std::span<const double> strengths) {
+  const at::Tensor b = y.mean(0);
+  const double rows = static_cast<double>(X.size(0));
+  const at::Tensor squares = X.t().mm(X) / rows, products = X.t().mm(y - b) / rows;
+  const at::Tensor identity = at::eye(X.size(1), at::kDouble);
+  std::vector<Linear> fitted;
+  for (const double strength : strengths) {
     if (Interrupted()) throw Interruption("interrupted while a regression was fitted");
     const auto [root, fault] = at::linalg_cholesky_ex(squares + strength * identity);
-    if (fault.item<int>() != 0) continue;
-    const at::Tensor W = at::cholesky_solve(products, root);
-    best.Try(strength, W, b, MeanLoss(at::addmm(b, seen, W), validation.y));
+    if (fault.item<int>() == 0) fitted.push_back({strength, at::cholesky_solve(products, root), b});
   }
-  return best.Fitted(scale, /*classes=*/false);
+  return fitted;
 }
 
-FittedMethod FitLogistic(const Examples& training, const Examples& validation, int64_t classes) {
-  const CellScale scale(training.X);
-  const at::Tensor X = scale(training.X), seen = scale(validation.X);
-  at::Tensor W = at::zeros({training.cells(), classes}, at::kDouble).requires_grad_();
+std::vector<Linear> LogisticOf(const at::Tensor& X, const at::Tensor& y, int64_t classes, std::span<const double> strengths) {
+  const at::AutoGradMode grad(true);
+  at::Tensor W = at::zeros({X.size(1), classes}, at::kDouble).requires_grad_();
   at::Tensor b = at::zeros({classes}, at::kDouble).requires_grad_();
-  BestLinear best;
-  for (const double strength : kLogisticStrengths) {
+  std::vector<Linear> fitted;
+  for (const double strength : strengths) {
     torch::optim::LBFGS search(
         {W, b},
         torch::optim::LBFGSOptions().max_iter(100).tolerance_grad(1e-5).tolerance_change(1e-7).history_size(10).line_search_fn(
@@ -90,14 +87,49 @@ FittedMethod FitLogistic(const Examples& training, const Examples& validation, i
     search.step([&] {
       if (Interrupted()) throw Interruption("interrupted while a regression was fitted");
       search.zero_grad();
-      at::Tensor loss = at::cross_entropy_loss(at::addmm(b, X, W), training.y) + strength / 2 * W.square().sum();
+      at::Tensor loss = at::cross_entropy_loss(at::addmm(b, X, W), y) + strength / 2 * W.square().sum();
       loss.backward();
       return loss;
     });
-    const at::NoGradGuard no_grad;
-    best.Try(strength, W, b, MeanLoss(at::log_softmax(at::addmm(b, seen, W), 1), validation.y));
+    fitted.push_back({strength, W.detach().clone(), b.detach().clone()});
   }
-  return best.Fitted(scale, /*classes=*/true);
+  return fitted;
+}
+
+FittedMethod Fitted(const CellScale& scale, const Linear& linear, Fit fit, int64_t classes) {
+  KeptMethod kept{.kind = "linear",
+                  .arrays = {{"mean", scale.mean()}, {"factor", scale.factor()}, {"W", linear.W}, {"b", linear.b}}};
+  Method answer = LinearAnswers(kept.arrays, classes > 0);
+  return {fmt::format("strength {:g}", linear.strength), std::move(answer), std::move(kept),
+          [fit, classes, strength = linear.strength](const Examples& examples) {
+            const CellScale its(examples.X);
+            return Fitted(its, fit(its(examples.X), examples.y, classes, {&strength, 1}).front(), fit, classes);
+          }};
+}
+
+FittedMethod Choose(const Examples& training, const Examples& validation, Fit fit, int64_t classes,
+                    std::span<const double> strengths) {
+  const CellScale scale(training.X);
+  const std::vector<Linear> fitted = fit(scale(training.X), training.y, classes, strengths);
+  const at::Tensor seen = scale(validation.X);
+  const Linear* best = nullptr;
+  double least = std::numeric_limits<double>::infinity();
+  for (const Linear& one : fitted) {
+    const at::Tensor told = at::addmm(one.b, seen, one.W);
+    const double loss = MeanLoss(classes > 0 ? at::log_softmax(told, 1) : told, validation.y);
+    if (best == nullptr || loss < least) least = loss, best = &one;
+  }
+  return Fitted(scale, *best, fit, classes);
+}
+
+}  // namespace
+
+FittedMethod FitRidge(const Examples& training, const Examples& validation) {
+  return Choose(training, validation, RidgeOf, /*classes=*/0, kRidgeStrengths);
+}
+
+FittedMethod FitLogistic(const Examples& training, const Examples& validation, int64_t classes) {
+  return Choose(training, validation, LogisticOf, classes, kLogisticStrengths);
 }
 
 }  // namespace heed::lab

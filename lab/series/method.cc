@@ -91,8 +91,16 @@ SeriesAnswers SimpleAnswers(const KeptMethod& method, const SeriesForm& form, co
   };
 }
 
+// A file without 'steps' has summaries instead of steps.
+RowOf RowOfIn(const KeptMethod& method) {
+  const bool summaries = SwitchIn(method, "summaries");
+  const bool steps = method.settings.contains("steps") ? SwitchIn(method, "steps") : !summaries;
+  Require(steps || summaries, "steps");
+  return !summaries ? RowOf::kSteps : steps ? RowOf::kBoth : RowOf::kSummary;
+}
+
 SeriesAnswers RowAnswers(const KeptMethod& method, const SeriesForm& form, const SeriesData& data) {
-  const RowOf row_of = SwitchIn(method, "summaries") ? RowOf::kSummary : RowOf::kSteps;
+  const RowOf row_of = RowOfIn(method);
   Require(row_of == RowOf::kSteps || !form.each_step, "summaries");
   const SeriesRows rows(form, row_of, SwitchIn(method, "lengths_differ"));
   const int64_t cells = rows.cells(), outputs = form.outputs(), classes = form.Classifies() ? outputs : 0;
@@ -109,7 +117,10 @@ SeriesAnswers RowAnswers(const KeptMethod& method, const SeriesForm& form, const
     } else {
       ArrayIn(method, "y", at::kDouble, {examples, outputs});
     }
-    answer = NeighbourAnswers(method.arrays, WholeIn(method, "neighbours", 1, examples), classes);
+    double prior = 1;
+    if (method.settings.contains("prior")) ReadField(method.settings, "prior", prior);
+    Require(prior > 0 && prior <= 1, "prior");
+    answer = NeighbourAnswers(method.arrays, WholeIn(method, "neighbours", 1, examples), prior, classes);
   }
   return [=, &form, &data](const std::vector<SeriesWindow>& windows) {
     std::vector<at::Tensor> answers;

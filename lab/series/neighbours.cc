@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <limits>
+#include <span>
+#include <string>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -15,7 +17,8 @@ namespace heed::lab {
 namespace {
 
 constexpr int64_t kMostNeighbours = 128;
-constexpr int64_t kQueriesAtOnce = 512;  // which bounds the table of distances
+constexpr double kPriors[] = {1, 0.3, 0.1, 0.03};  // in neighbours: how much the shares of all examples weigh
+constexpr int64_t kQueriesAtOnce = 512;            // which bounds the table of distances
 // Distances that differ by less, as a share of the squares that they are made of, are equal: they were rounded in some order.
 constexpr double kRounding = 1e-12;
 
@@ -32,58 +35,74 @@ class Neighbours {
 
   int64_t most() const { return std::min(kMostNeighbours, X_.size(0)); }
 
-  // For each count k of neighbours what the k nearest of each row say, and all that are as far as the last of them: [rows,
-  // outputs].
-  std::vector<at::Tensor> Answers(const at::Tensor& some, const std::vector<int64_t>& counts) const {
-    std::vector<std::vector<at::Tensor>> found(counts.size());
+  // For each count k of neighbours the k nearest of each row, and all that are as far as the last of them: how many these are
+  // [rows, 1], and the sum of what they say [rows, outputs].
+  struct Nearest {
+    at::Tensor count, told;
+  };
+  std::vector<Nearest> Find(const at::Tensor& some, const std::vector<int64_t>& counts) const {
+    std::vector<std::vector<at::Tensor>> near(counts.size()), told(counts.size());
     for (const at::Tensor& rows : some.split(kQueriesAtOnce)) {
       if (Interrupted()) throw Interruption("interrupted while neighbours were looked for");
       // The square of the rows themselves moves no distance past another.
       const at::Tensor distances = at::addmm(squares_, rows, X_.t(), 1, -2);
       const at::Tensor nearest = std::get<0>(distances.topk(std::ranges::max(counts), 1, /*largest=*/false));
       const at::Tensor rounding = kRounding * (squares_ + rows.square().sum(1, /*keepdim=*/true));
-      for (std::size_t i = 0; i < counts.size(); ++i)
-        found[i].push_back(Answer((distances - rounding).le(nearest.narrow(1, counts[i] - 1, 1)).to(at::kDouble)));
+      for (std::size_t i = 0; i < counts.size(); ++i) {
+        const at::Tensor chosen = (distances - rounding).le(nearest.narrow(1, counts[i] - 1, 1)).to(at::kDouble);
+        near[i].push_back(chosen.sum(1, /*keepdim=*/true)), told[i].push_back(chosen.mm(told_));
+      }
     }
-    std::vector<at::Tensor> answers;
-    answers.reserve(found.size());
-    for (const std::vector<at::Tensor>& parts : found) answers.push_back(at::cat(parts));
-    return answers;
+    std::vector<Nearest> found;
+    for (std::size_t i = 0; i < counts.size(); ++i) found.push_back({at::cat(near[i]), at::cat(told[i])});
+    return found;
+  }
+
+  at::Tensor Answer(const Nearest& nearest, double prior) const {
+    if (classes_ == 0) return nearest.told / nearest.count;
+    return ((nearest.told + prior * shares_) / (nearest.count + prior)).log();
   }
 
  private:
-  // near: [rows, examples], 1 for those that count.
-  at::Tensor Answer(const at::Tensor& near) const {
-    const at::Tensor count = near.sum(1, /*keepdim=*/true);
-    return classes_ == 0 ? near.mm(told_) / count : ((near.mm(told_) + shares_) / (count + 1)).log();
-  }
-
   at::Tensor X_, squares_, told_, shares_;
   int64_t classes_;
 };
 
 }  // namespace
 
-Method NeighbourAnswers(const std::map<std::string, at::Tensor>& arrays, int64_t neighbours, int64_t classes) {
-  return [all = Neighbours({arrays.at("X"), arrays.at("y")}, classes), neighbours](const at::Tensor& X) {
-    return all.Answers(X, {neighbours}).front();
+Method NeighbourAnswers(const std::map<std::string, at::Tensor>& arrays, int64_t neighbours, double prior, int64_t classes) {
+  return [all = Neighbours({arrays.at("X"), arrays.at("y")}, classes), neighbours, prior](const at::Tensor& X) {
+    return all.Answer(all.Find(X, {neighbours}).front(), prior);
   };
 }
 
+namespace {
+
+FittedMethod Fitted(const Examples& training, int64_t neighbours, double prior, int64_t classes) {
+  KeptMethod kept{"neighbours", {{"neighbours", neighbours}}, {{"X", training.X}, {"y", training.y}}};
+  std::string setting = neighbours == 1 ? "1 neighbour" : fmt::format("{} neighbours", neighbours);
+  if (classes > 0) kept.settings["prior"] = prior, setting += fmt::format(" and {:g} for the shares", prior);
+  Method answer = NeighbourAnswers(kept.arrays, neighbours, prior, classes);
+  return {std::move(setting), std::move(answer), std::move(kept),
+          [=](const Examples& examples) { return Fitted(examples, neighbours, prior, classes); }};
+}
+
+}  // namespace
+
 FittedMethod FitNeighbours(const Examples& training, const Examples& validation, int64_t classes) {
-  const Neighbours neighbours(training, classes);
+  const Neighbours all(training, classes);
   std::vector<int64_t> counts;
-  for (int64_t k = 1; k <= neighbours.most(); k *= 2) counts.push_back(k);
-  const std::vector<at::Tensor> answers_of = neighbours.Answers(validation.X, counts);
-  double least = std::numeric_limits<double>::infinity();
+  for (int64_t k = 1; k <= all.most(); k *= 2) counts.push_back(k);
+  const std::vector<Neighbours::Nearest> nearest = all.Find(validation.X, counts);
+  double least = std::numeric_limits<double>::infinity(), best_prior = 1;
   int64_t best = 1;
   for (std::size_t i = 0; i < counts.size(); ++i) {
-    const double loss = MeanLoss(answers_of[i], validation.y);
-    if (loss < least) least = loss, best = counts[i];
+    for (const double prior : classes > 0 ? std::span<const double>(kPriors) : std::span<const double>(kPriors, 1)) {
+      const double loss = MeanLoss(all.Answer(nearest[i], prior), validation.y);
+      if (loss < least) least = loss, best = counts[i], best_prior = prior;
+    }
   }
-  KeptMethod kept{"neighbours", {{"neighbours", best}}, {{"X", training.X}, {"y", training.y}}};
-  Method answers = NeighbourAnswers(kept.arrays, best, classes);
-  return {best == 1 ? "1 neighbour" : fmt::format("{} neighbours", best), std::move(answers), std::move(kept)};
+  return Fitted(training, best, best_prior, classes);
 }
 
 }  // namespace heed::lab

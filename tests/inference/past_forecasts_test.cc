@@ -227,6 +227,20 @@ void PastForecastsTest::RefusesDamage(int64_t folders) {
   }
 }
 
+TEST_F(PastForecastsTest, RowsHoldSomethingAndSharesWeighSomething) {
+  const int64_t cells = SeriesCells({true, true, 2, 1, kWindow}, RowOf::kSteps, false).cells();
+  arrays_ = {{"X", {"F64", {1, cells}, Bytes(std::vector<double>(static_cast<std::size_t>(cells), 0.25))}},
+             {"y", {"F64", {1, kAhead}, Bytes(std::vector<double>(kAhead, 0.25))}}};
+  Json rows = {{"summaries", false}, {"lengths_differ", false}, {"neighbours", 1}, {"steps", true}, {"prior", 0.03}};
+  EXPECT_EQ(Refusal("neighbours", rows), "");
+  for (const double wrong : {0.0, -1.0, 1.5}) {
+    rows["prior"] = wrong;
+    EXPECT_TRUE(Holds(Refusal("neighbours", rows), "'prior': expected a number above 0, at most 1")) << wrong;
+  }
+  rows["prior"] = 1, rows["steps"] = false;
+  EXPECT_TRUE(Holds(Refusal("neighbours", rows), "'steps' or 'summaries': expected that one of them is true"));
+}
+
 TEST_F(PastForecastsTest, DamagedFoldersAreRefused) { RefusesDamage(120); }
 using LongPastForecastsTest = PastForecastsTest;
 TEST_F(LongPastForecastsTest, TwentyThousandDamagedFoldersAreRefused) { RefusesDamage(20000); }

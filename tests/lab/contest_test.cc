@@ -338,7 +338,7 @@ TEST(ContestTest, WithinTheToleranceTheFastestIsTaken) {
   EXPECT_DOUBLE_EQ(strict.Margin(), 1e-3 * strict.verdict.front().loss);
 }
 
-TEST(ContestTest, WhatIsBehindForCertainIsNotTakenWhileTheRestIsOpen) {
+TEST(ContestTest, TheLeaderIsTakenWhileTheQuestionIsOpen) {
   Formula sample;
   ContestResult result = Hold("test", sample.Of(), Options(), nullptr);
   ASSERT_EQ(result.verdict.size(), 3U);
@@ -348,7 +348,8 @@ TEST(ContestTest, WhatIsBehindForCertainIsNotTakenWhileTheRestIsOpen) {
   result.verdict[2].standing = Standing::kBehind, result.verdict[2].may_lose = 0.3;
   const Recommendation taken = Recommend(result);
   EXPECT_FALSE(taken.decided);
-  EXPECT_EQ(taken.contender, result.verdict[1].contender) << "its loss is known best of those that may be the best";
+  EXPECT_EQ(taken.contender, result.verdict[0].contender) << "however well the losses of the others are known";
+  EXPECT_EQ(taken.may_lose, 0.5);
 }
 
 TEST(ContestTest, OneRunOfEachDecidesNothing) {

@@ -71,12 +71,31 @@ TEST(NeighboursTest, AnswerWithTheirMean) {
   EXPECT_EQ(FitNeighbours(training, training, 0).setting, "1 neighbour");
 }
 
-// A share of 1/2 each is one more neighbour: one of one gives 3/4, two of two 5/6, two of four 1/2.
+// A share of 1/2 each weighs as much as 0.03 neighbours where neighbours are always right, and as one where they err.
 TEST(NeighboursTest, AnswerWithTheSharesOfClasses) {
-  const FittedMethod fitted = FitNeighbours(Classes({0, 1, 5, 6}, {0, 0, 1, 1}), Classes({0.4, 5.4}, {0, 1}), 2);
-  EXPECT_EQ(fitted.setting, "2 neighbours");
-  EXPECT_NEAR(At(fitted, 0.6, 0), std::log(5.0 / 6), 1e-12);
-  EXPECT_NEAR(At(fitted, 0.6, 1), std::log(1.0 / 6), 1e-12);
+  const Examples training = Classes({0, 1, 5, 6}, {0, 0, 1, 1});
+  const FittedMethod right = FitNeighbours(training, Classes({0.4, 5.4}, {0, 1}), 2);
+  EXPECT_EQ(right.setting, "2 neighbours and 0.03 for the shares");
+  EXPECT_NEAR(At(right, 0.6, 0), std::log(2.015 / 2.03), 1e-12);
+  EXPECT_NEAR(At(right, 0.6, 1), std::log(0.015 / 2.03), 1e-12);
+  const FittedMethod erring = FitNeighbours(Classes({0, 5}, {0, 1}), Classes({0.4, 5.4, 0.5, 5.1}, {0, 1, 0, 0}), 2);
+  EXPECT_EQ(erring.setting, "1 neighbour and 1 for the shares");
+  EXPECT_NEAR(At(erring, 0.6, 0), std::log(0.75), 1e-12);
+}
+
+TEST(FittedMethodTest, FitsAgainWithTheSameSetting) {
+  const auto ridge = FitRidge(Values({10, 14}, {-3, 1}), Values({10, 14}, {-1, -1})).again(Values({0, 2}, {0, 4}));
+  EXPECT_EQ(ridge.setting, "strength 10");
+  EXPECT_NEAR(At(ridge, 2), 2 + 2.0 / 11, 1e-12) << "the scale is that of the new examples too";
+  const Examples two = Classes({1, -1}, {0, 1});
+  const auto logistic = FitLogistic(Classes({1, -1}, {1, 0}), two, 2).again(two);
+  EXPECT_EQ(logistic.setting, "strength 1");
+  EXPECT_GT(At(logistic, 1, 0), At(logistic, 1, 1));
+  const auto near = FitNeighbours(Values({0, 1, 2, 3}, {0, 10, 20, 30}), Values({0.4, 1.6}, {5, 15}), 0)
+                        .again(Values({0, 1, 2, 3, 4}, {0, 10, 20, 30, 100}));
+  EXPECT_EQ(near.setting, "2 neighbours");
+  EXPECT_DOUBLE_EQ(At(near, 9), 65);
+  EXPECT_EQ(near.again(Values({0, 1}, {4, 6})).setting, "2 neighbours");
 }
 
 // Examples of one cell that are equally far are told apart by nothing, so all of them count: 2, 3, 3, 3 and 4 lie around 3.
@@ -85,7 +104,7 @@ TEST(NeighboursTest, CountAllThatAreAsFarAsTheLast) {
   const at::Tensor y = at::tensor({10.0, 1.0, 2.0, 6.0, 20.0, 99.0}, at::kDouble).view({6, 1});
   const at::Tensor rows = at::tensor({3.0, 2.5}, at::kDouble).view({2, 1});
   const auto answers = [&](int64_t neighbours) {
-    const at::Tensor told = NeighbourAnswers({{"X", X}, {"y", y}}, neighbours, 0)(rows);
+    const at::Tensor told = NeighbourAnswers({{"X", X}, {"y", y}}, neighbours, 1, 0)(rows);
     return std::vector<double>(told.const_data_ptr<double>(), told.const_data_ptr<double>() + 2);
   };
   EXPECT_EQ(answers(1), (std::vector<double>{3, 19.0 / 4}));

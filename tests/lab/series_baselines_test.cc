@@ -248,7 +248,7 @@ SeriesData Steps(SeriesGoal goal, bool each_step, int64_t count = 10) {
 TEST(SeriesExamplesTest, ASequenceIsARowWithAMark) {
   const SeriesData data = Steps(SeriesGoal::kRegression, false);
   const SeriesBatches batches(data, {});
-  const SeriesExamples examples(batches);
+  const SeriesExamples examples(batches, RowOf::kSteps);
   EXPECT_EQ(examples.cells(), 6) << "three steps, and whether each is there";
   const Examples all = examples.Training(100);
   const SeriesBatch batch = batches.Make(batches.TrainingWindows(100));
@@ -286,10 +286,17 @@ TEST(SeriesExamplesTest, ASummaryIsWhatItsNumbersAre) {
   }
 }
 
+TEST(SeriesExamplesTest, SummariesStandBehindTheSteps) {
+  const SeriesData data = Steps(SeriesGoal::kRegression, false);
+  const SeriesBatches batches(data, {});
+  const auto rows = [&](RowOf row_of) { return SeriesExamples(batches, row_of).Training(100).X; };
+  EXPECT_TRUE(rows(RowOf::kBoth).equal(at::cat({rows(RowOf::kSteps), rows(RowOf::kSummary)}, 1)));
+}
+
 TEST(SeriesExamplesTest, AStepIsARowAmidItsNeighbours) {
   const SeriesData data = Steps(SeriesGoal::kClassification, true);
   const SeriesBatches batches(data, {});
-  const SeriesExamples examples(batches);
+  const SeriesExamples examples(batches, RowOf::kSteps);
   EXPECT_EQ(examples.cells(), 17 * 2);
   const Examples all = examples.Training(1000);
   const SeriesBatch batch = batches.Make(batches.TrainingWindows(1000));
@@ -307,7 +314,7 @@ TEST(SeriesExamplesTest, AForecastIsTheWindowLessItsLastValue) {
   double squares = 0;  // of changes in the training part
   for (int64_t step = 1; step < 36; ++step) squares += std::pow(static_cast<double>(2 * step - 1), 2);
   const double typical = std::sqrt(squares / 35);
-  SeriesExamples(batches).ForEach(batches.test_windows(), [&](const Examples& examples) {
+  SeriesExamples(batches, RowOf::kSteps).ForEach(batches.test_windows(), [&](const Examples& examples) {
     ASSERT_EQ(examples.cells(), 4);
     const int64_t last = batches.test_windows().front().end() - 1;
     for (int64_t i = 0; i < 4; ++i) {
@@ -328,7 +335,7 @@ TEST(SeriesExamplesTest, LongRowsAreAveragedAndWideOnesThinned) {
     options.longest = 4096;
     return options;
   }());
-  const SeriesExamples examples(batches);
+  const SeriesExamples examples(batches, RowOf::kSteps);
   EXPECT_EQ(examples.cells(), 1024) << "no mark where all are as long";
   EXPECT_EQ(examples.Limits(100), "2048 steps averaged to 1024");
   const SeriesBatch batch = batches.Make(batches.TrainingWindows(1));
@@ -340,8 +347,8 @@ TEST(SeriesExamplesTest, LongRowsAreAveragedAndWideOnesThinned) {
     sequence.features = Numbers(6000, [](int64_t i) { return static_cast<double>(i % 7); });
   }
   const SeriesBatches wide_batches(wide, {});
-  EXPECT_EQ(SeriesExamples(wide_batches).cells(), 1024);
-  EXPECT_EQ(SeriesExamples(wide_batches).Limits(100), "2 steps averaged to 1 and 1024 of 3000 columns");
+  EXPECT_EQ(SeriesExamples(wide_batches, RowOf::kSteps).cells(), 1024);
+  EXPECT_EQ(SeriesExamples(wide_batches, RowOf::kSteps).Limits(100), "2 steps averaged to 1 and 1024 of 3000 columns");
 }
 
 std::vector<std::string> NamesOf(const std::vector<Baseline>& baselines) {

@@ -92,7 +92,7 @@ def test_times_that_are_no_dates_go_on():
 def test_a_row_of_summaries(steps, x, z):
     """Of each column mean, deviation, least, greatest, mean absolute change and slope."""
     form = types.SimpleNamespace(forecasts=False, answers_steps=False, steps=2, width=2)
-    row = Rows(form, summaries=True, lengths_differ=False)._summary(numpy.array(steps, dtype=float))
+    row = Rows(form, steps=False, summaries=True, lengths_differ=False)._summary(numpy.array(steps, dtype=float))
     assert row.tolist() == [*x, *z]
 
 
@@ -257,6 +257,7 @@ REFUSALS = [
     ("baseline", lambda c: c["method"].update(kind="oracle"), "'kind': expected one of simple, linear"),
     ("baseline", lambda c: c["method"].update(kind="neighbours"), "tensor 'X' is missing"),
     ("baseline", lambda c: c["method"]["settings"].pop("lengths_differ"), "'lengths_differ' is missing"),
+    ("baseline", lambda c: c["method"]["settings"].update(steps=False), "'steps' or 'summaries': expected that one of them is true"),
     ("baseline", lambda c: c["form"].update(context=13), "the method needs torch.float64 [13]"),
     ("text", lambda c: c.update(vocabulary="ba"), "'vocabulary' is not sorted"),
     ("text", lambda c: c["model"].update(context=1 << 24), "'context': 16777216 is not in 1 to 1048576"),

@@ -34,11 +34,19 @@ class SimpleMethod final : public WindowAnswerer {
 };
 
 // Of the cells of a row.
+// A file without 'steps' has summaries instead of steps.
+RowOf RowOfIn(const ConfigReader& config, const ConfigReader::Json& settings) {
+  const bool summaries = config.Flag(settings, "summaries");
+  const bool steps = ConfigReader::Has(settings, "steps") ? config.Flag(settings, "steps") : !summaries;
+  if (!steps && !summaries) config.Fail("'steps' or 'summaries': expected that one of them is true");
+  return !summaries ? RowOf::kSteps : steps ? RowOf::kBoth : RowOf::kSummary;
+}
+
 class RowMethod : public WindowAnswerer {
  public:
   RowMethod(const ConfigReader& config, const ConfigReader::Json& settings, const SeriesForm& form)
       : cells_({form.Forecasts(), form.each_step, form.width(), std::ssize(form.features), form.steps()},
-               config.Flag(settings, "summaries") ? RowOf::kSummary : RowOf::kSteps, config.Flag(settings, "lengths_differ")),
+               RowOfIn(config, settings), config.Flag(settings, "lengths_differ")),
         each_step_(form.each_step && !form.Forecasts()),
         least_steps_(form.Forecasts() ? form.context : 1) {
     if (form.each_step && config.Flag(settings, "summaries")) config.Fail("'summaries' does not fit this kind of method");
@@ -93,7 +101,7 @@ class LinearMethod final : public RowMethod {
 constexpr double kRounding = 1e-12;
 
 // The mean of the nearest rows of X [examples, cells] and of all that are as far as the last of them; of classes their counts
-// and, as one more, the shares of all.
+// and, with the weight of `prior` rows, the shares of all.
 class NeighbourMethod final : public RowMethod {
  public:
   NeighbourMethod(const ConfigReader& config, const ConfigReader::Json& settings, const KeptArrays& arrays,
@@ -102,7 +110,9 @@ class NeighbourMethod final : public RowMethod {
         outputs_(form.outputs()),
         examples_(arrays.Rows("X")),
         X_(arrays.Read<double>("X", {examples_, cells()})),
-        kept_(config.Integer(settings, "neighbours", 1, examples_)) {
+        kept_(config.Integer(settings, "neighbours", 1, examples_)),
+        prior_(ConfigReader::Has(settings, "prior") ? config.Number(settings, "prior") : 1) {
+    if (!(prior_ > 0 && prior_ <= 1)) config.Fail("'prior': expected a number above 0, at most 1");
     if (!form.Classifies()) {
       y_ = arrays.Read<double>("y", {examples_, outputs_});
       return;
@@ -113,7 +123,7 @@ class NeighbourMethod final : public RowMethod {
       if (label < 0 || label >= outputs_) arrays.Refuse("y");
       shares_[label] += 1;
     }
-    for (double& share : shares_) share /= static_cast<double>(examples_ + outputs_);
+    for (double& share : shares_) share *= prior_ / static_cast<double>(examples_ + outputs_);
   }
 
  private:
@@ -142,12 +152,13 @@ class NeighbourMethod final : public RowMethod {
       for (int64_t o = 0; classes_.empty() && o < outputs_; ++o) answer[o] += y_[e * outputs_ + o];
     }
     for (int64_t o = 0; o < outputs_; ++o)
-      answer[o] = classes_.empty() ? answer[o] / count : portable::Log(answer[o] / (count + 1));
+      answer[o] = classes_.empty() ? answer[o] / count : portable::Log(answer[o] / (count + prior_));
   }
 
   int64_t outputs_, examples_;
   std::vector<double> X_;
   int64_t kept_;
+  double prior_;
   std::vector<double> y_, shares_;
   std::vector<int64_t> classes_;
 };

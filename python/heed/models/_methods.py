@@ -47,9 +47,12 @@ class _RowModel(MethodModel):
 
     def _read(self, settings: Settings) -> None:
         summaries = settings.switch("summaries")
+        steps = settings.switch("steps") if settings.has("steps") else not summaries
         if summaries and self.form.each_step:
             settings.refuse("'summaries' does not fit this kind of method")
-        self._rows = Rows(self.form, summaries, settings.switch("lengths_differ"))
+        if not steps and not summaries:
+            settings.refuse("'steps' or 'summaries': expected that one of them is true")
+        self._rows = Rows(self.form, steps, summaries, settings.switch("lengths_differ"))
 
     def _answers(self, sequences: Sequence[SequenceData], windows: Sequence[Window]) -> Floats:
         context = self.form.context
@@ -95,6 +98,9 @@ class NeighboursModel(_RowModel):
         else:
             self._require("y", torch.float64, [examples, self.form.outputs])
         self._count = settings.whole("neighbours", 1, examples)
+        self._prior = settings.number("prior", 0, 1) if settings.has("prior") else 1.0
+        if self._prior == 0:
+            settings.refuse("'prior': expected a number above 0, at most 1")
 
     def forward(self, X: torch.Tensor) -> torch.Tensor:
         """Cells float64 [rows, cells] -> [rows, outputs]: logarithms of probabilities, or as a network answers."""
@@ -116,7 +122,7 @@ class NeighboursModel(_RowModel):
             return near @ told / count
         # One more than counted: a class that was never seen may come all the same.
         shares = told.sum(0) + 1
-        return ((near @ told + shares / shares.sum()) / (count + 1)).log()
+        return ((near @ told + self._prior * shares / shares.sum()) / (count + self._prior)).log()
 
 
 _KINDS: dict[str, Callable[..., MethodModel]] = {

@@ -21,32 +21,38 @@ class Rows:
         a step that has its own          the eight steps before it, itself and the eight behind it,
         a forecast                       the window, each column less its last value, in units of its typical change.
 
-    Steps that are not there are 0, and a cell a step tells how much of it is there. A row has at most 1024 cells: neighbouring
-    steps are averaged into so many pieces as fit, and of more columns than that as many are taken, evenly spread. summaries: the
-    cells are of each column mean, deviation, least, greatest, mean absolute change and slope, and the number of steps where they
-    differ."""
+    Steps that are not there are 0, and a cell a step tells how much of it is there. Steps have at most 1024 cells: neighbouring
+    ones are averaged into so many pieces as fit, and of more columns than that as many are taken, evenly spread. summaries: behind
+    the steps, or alone, of each column mean, deviation, least, greatest, mean absolute change and slope, and the number of steps
+    where they differ; at most 1024 cells too."""
 
-    def __init__(self, form: Form, summaries: bool, lengths_differ: bool) -> None:
+    def __init__(self, form: Form, steps: bool, summaries: bool, lengths_differ: bool) -> None:
         """lengths_differ: whether sequences may have fewer steps than the form reads."""
-        self._form, self._summaries = form, summaries
+        self._form = form
         self._masked = not form.forecasts and (form.answers_steps or lengths_differ)
-        self._span = 1 if summaries else 2 * _REACH + 1 if form.answers_steps else form.steps
-        most = _MOST_CELLS // _SUMMARIES if summaries else _MOST_CELLS
-        kept = min(most - self._masked, form.width)
-        self._columns = [i * form.width // kept for i in range(kept)]
-        self._each = kept * (_SUMMARIES if summaries else 1) + self._masked
-        self._pieces = min(self._span, _MOST_CELLS // self._each)
+        self._span = 2 * _REACH + 1 if form.answers_steps else form.steps
+        self._columns = self._chosen(_MOST_CELLS) if steps else []
+        self._summarised = self._chosen(_MOST_CELLS // _SUMMARIES) if summaries else []
+        self._pieces = min(self._span, _MOST_CELLS // max(1, len(self._columns) + self._masked))
+
+    def _chosen(self, most: int) -> list[int]:
+        kept = min(most - self._masked, self._form.width)
+        return [i * self._form.width // kept for i in range(kept)]
 
     @property
     def cells(self) -> int:
         """Of a row."""
-        return self._pieces * self._each
+        steps = self._pieces * (len(self._columns) + self._masked) if self._columns else 0
+        return steps + (len(self._summarised) * _SUMMARIES + self._masked if self._summarised else 0)
 
     def of(self, sequence: SequenceData, window: Window) -> Floats:
         """float64 [answers of the window, cells]."""
-        features = prepared(self._form, sequence, window)[0][:, self._columns]
-        if self._summaries:
-            return self._summary(features)[None]
+        features = prepared(self._form, sequence, window)[0]
+        summary = [self._summary(features[:, self._summarised])[None]] if self._summarised else []
+        steps = [self._of_steps(features[:, self._columns], window)] if self._columns else []
+        return numpy.concatenate(steps + summary, axis=1)
+
+    def _of_steps(self, features: Floats, window: Window) -> Floats:
         if self._form.forecasts:  # changes become each column less its last value
             for place, column in enumerate(self._columns):
                 if column < len(self._form.features):
