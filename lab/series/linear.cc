@@ -82,7 +82,7 @@ std::vector<Linear> LogisticOf(const at::Tensor& X, const at::Tensor& y, int64_t
   for (const double strength : strengths) {
     torch::optim::LBFGS search(
         {W, b},
-        torch::optim::LBFGSOptions().max_iter(100).tolerance_grad(1e-5).tolerance_change(1e-7).history_size(10).line_search_fn(
+        torch::optim::LBFGSOptions().max_iter(100).tolerance_grad(1e-5).tolerance_change(1e-9).history_size(10).line_search_fn(
             "strong_wolfe"));
     search.step([&] {
       if (Interrupted()) throw Interruption("interrupted while a regression was fitted");
