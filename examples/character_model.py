@@ -38,7 +38,7 @@ class Block(torch.nn.Module):
         super().__init__()
         # No table of positions: ALiBi favours near characters by their distance, whatever the length.
         position = heed.positions.Alibi(HEADS)
-        self.attention = heed.nn.MultiHeadAttention(WIDTH, HEADS, 0.0, causal=True, position=position)
+        self.attention = heed.book.MultiHeadAttention(WIDTH, HEADS, 0.0, causal=True, position=position)
         self.ffn = torch.nn.Sequential(torch.nn.Linear(WIDTH, 4 * WIDTH), torch.nn.GELU(), torch.nn.Linear(4 * WIDTH, WIDTH))
         self.norm1, self.norm2 = torch.nn.LayerNorm(WIDTH), torch.nn.LayerNorm(WIDTH)
 

@@ -48,8 +48,8 @@ class Classifier(torch.nn.Module):
     def __init__(self):
         super().__init__()
         self.embedding = torch.nn.Embedding(len(WORDS) + 1, WIDTH)
-        self.positions = heed.nn.PositionalEncoding(WIDTH, 0.0)
-        self.attentions = torch.nn.ModuleList(heed.nn.MultiHeadAttention(WIDTH, HEADS, 0.0) for _ in range(2))
+        self.positions = heed.book.PositionalEncoding(WIDTH, 0.0)
+        self.attentions = torch.nn.ModuleList(heed.book.MultiHeadAttention(WIDTH, HEADS, 0.0) for _ in range(2))
         self.norms = torch.nn.ModuleList(torch.nn.LayerNorm(WIDTH) for _ in range(2))
         self.head = torch.nn.Sequential(torch.nn.Linear(WIDTH, WIDTH), torch.nn.GELU(), torch.nn.Linear(WIDTH, 1))
 

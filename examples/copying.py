@@ -27,9 +27,9 @@ class Copier(torch.nn.Module):
     def __init__(self):
         super().__init__()
         self.embedding = torch.nn.Embedding(FIRST + len(LETTERS), WIDTH)
-        self.reader = heed.nn.RecurrentEncoder(WIDTH, cell="lstm", layers=1)
-        self.writer = heed.nn.IntraDecoder(WIDTH, WIDTH)
-        self.source = heed.nn.IntraTemporalAttention(WIDTH, WIDTH)
+        self.reader = heed.book.RecurrentEncoder(WIDTH, cell="lstm", layers=1)
+        self.writer = heed.book.IntraDecoder(WIDTH, WIDTH)
+        self.source = heed.book.IntraTemporalAttention(WIDTH, WIDTH)
         self.head = torch.nn.Linear(2 * WIDTH, FIRST + len(LETTERS))
 
     def forward(self, source, lengths, written):

@@ -39,7 +39,7 @@ class Forecaster(torch.nn.Module):
         self.question = torch.nn.Parameter(torch.zeros(1, 1, WIDTH))  # the same for every time: the position tells which
         # Rotary turns queries and keys by position: base 100 lets pairs of columns turn once in 6 to 350 hours.
         self.mix, self.ask = (
-            heed.nn.MultiHeadAttention(WIDTH, HEADS, 0.0, bias=True, position=heed.positions.Rotary(WIDTH // HEADS, base=100.0))
+            heed.book.MultiHeadAttention(WIDTH, HEADS, 0.0, bias=True, position=heed.positions.Rotary(WIDTH // HEADS, base=100.0))
             for _ in range(2)
         )
         self.norm1, self.norm2 = torch.nn.LayerNorm(WIDTH), torch.nn.LayerNorm(WIDTH)

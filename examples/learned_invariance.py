@@ -17,7 +17,7 @@ class Distance(torch.nn.Module):
     def __init__(self):
         super().__init__()
         self.embedding = torch.nn.Sequential(torch.nn.Linear(2, WIDTH), torch.nn.Tanh(), torch.nn.Linear(WIDTH, WIDTH))
-        self.attention = heed.nn.MultiHeadAttention(WIDTH, HEADS, 0.0)
+        self.attention = heed.book.MultiHeadAttention(WIDTH, HEADS, 0.0)
         self.head = torch.nn.Sequential(torch.nn.Linear(WIDTH, WIDTH), torch.nn.Tanh(), torch.nn.Linear(WIDTH, 1))
 
     def forward(self, points):

@@ -36,8 +36,8 @@ class Block(torch.nn.Module):
 
     def __init__(self, decodes):
         super().__init__()
-        self.self_attention = heed.nn.MultiHeadAttention(WIDTH, HEADS, 0.0, causal=decodes)
-        self.cross_attention = heed.nn.MultiHeadAttention(WIDTH, HEADS, 0.0) if decodes else None
+        self.self_attention = heed.book.MultiHeadAttention(WIDTH, HEADS, 0.0, causal=decodes)
+        self.cross_attention = heed.book.MultiHeadAttention(WIDTH, HEADS, 0.0) if decodes else None
         self.ffn = torch.nn.Sequential(torch.nn.Linear(WIDTH, 2 * WIDTH), torch.nn.ReLU(), torch.nn.Linear(2 * WIDTH, WIDTH))
         self.norms = torch.nn.ModuleList(torch.nn.LayerNorm(WIDTH) for _ in range(3))
 
@@ -56,7 +56,7 @@ class Reverser(torch.nn.Module):
     def __init__(self):
         super().__init__()
         self.embedding = torch.nn.Embedding(FIRST + len(LETTERS), WIDTH)
-        self.positions = heed.nn.PositionalEncoding(WIDTH, 0.0)
+        self.positions = heed.book.PositionalEncoding(WIDTH, 0.0)
         self.encoder = torch.nn.ModuleList(Block(decodes=False) for _ in range(LAYERS))
         self.decoder = torch.nn.ModuleList(Block(decodes=True) for _ in range(LAYERS))
         self.head = torch.nn.Linear(WIDTH, FIRST + len(LETTERS))

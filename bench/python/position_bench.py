@@ -17,7 +17,7 @@ from turns import milliseconds
 
 import heed
 from heed import positions
-from heed.nn import QueryKeyNorm
+from heed.book import QueryKeyNorm
 
 
 def schemes(heads, width, steps):

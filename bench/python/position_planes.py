@@ -44,7 +44,7 @@ class Reader(torch.nn.Module):
         self.rows = positions.RandomFourier(WIDTH, axes=2) if name == "random_fourier" else None
         self.norm, self.last = torch.nn.LayerNorm(WIDTH), torch.nn.LayerNorm(WIDTH)
         norm = "l2" if name.endswith("+l2") else None
-        self.attention = heed.nn.MultiHeadAttention(WIDTH, HEADS, 0.0, position=scheme(name, side), query_key_norm=norm)
+        self.attention = heed.book.MultiHeadAttention(WIDTH, HEADS, 0.0, position=scheme(name, side), query_key_norm=norm)
         self.head = torch.nn.Linear(WIDTH, SYMBOLS)
         places = torch.cartesian_prod(torch.arange(side), torch.arange(side)).unsqueeze(0)
         self.places = {"query_positions": places, "key_positions": places} if name == "axial_rotary" else {}

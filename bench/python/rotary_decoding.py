@@ -43,8 +43,8 @@ def main():
     torch.set_num_threads(1)
     print(f"torch {torch.__version__}, heed {heed.__version__}, 1 thread; microseconds a step")
     layers = {
-        "without positions": heed.nn.MultiHeadAttention(512, 8, 0.0, causal=True).eval(),
-        "rotary": heed.nn.MultiHeadAttention(512, 8, 0.0, causal=True, position=heed.positions.Rotary(64)).eval(),
+        "without positions": heed.book.MultiHeadAttention(512, 8, 0.0, causal=True).eval(),
+        "rotary": heed.book.MultiHeadAttention(512, 8, 0.0, causal=True, position=heed.positions.Rotary(64)).eval(),
     }
     for held in LENGTHS:
         times = fastest({name: step(layer, held) for name, layer in layers.items()})

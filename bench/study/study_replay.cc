@@ -51,13 +51,18 @@ Answer HoldOne(const Record& record, std::size_t share, uint64_t seed, const std
   return answer;
 }
 
-void PrintBudget(const Record& record, double share, const std::vector<double>& truth, const std::vector<Answer>& answers,
-                 double tolerance) {
-  const double least = *std::ranges::min_element(truth), margin = lab::MarginOf(tolerance, least, record.simple_loss);
+struct Budget {
+  std::vector<double> truth;  // of each model
+  double margin;              // within which two are as good as each other
+  std::vector<Answer> answers;
+};
+
+void PrintBudget(const Record& record, double share, const Budget& budget) {
+  const auto& [truth, margin, answers] = budget;
   const auto percent = [](const std::vector<Answer>& of, auto holds) {
     return 100.0 * static_cast<double>(std::ranges::count_if(of, holds)) / static_cast<double>(of.size());
   };
-  const auto as_good = [&](const Answer& answer) { return answer.lost <= margin; };
+  const auto as_good = [within = margin](const Answer& answer) { return answer.lost <= within; };
   constexpr double kPrinted = 0.0005;  // a page has three digits behind the point
   const auto held = [](const Answer& answer) { return answer.lost <= answer.taken.may_lose + kPrinted; };
   std::vector<Answer> decided = answers;
@@ -78,41 +83,43 @@ void PrintBudget(const Record& record, double share, const std::vector<double>& 
   std::printf("\n");
 }
 
-// Whether `later`, decided as `earlier` is, takes a model that was not among those as good as the taken one.
-bool Turns(const Answer& earlier, const Answer& later) {
+// Whether `later`, decided as `earlier` is, takes another model, and that of `earlier` is not as good by then.
+bool Turns(const Answer& earlier, const Answer& later, const Budget& by_then) {
   if (!earlier.taken.decided || !later.taken.decided || earlier.taken.contender == later.taken.contender) return false;
-  return std::ranges::find(earlier.taken.as_good, later.taken.contender) == earlier.taken.as_good.end();
+  return by_then.truth[earlier.taken.contender] - std::ranges::min(by_then.truth) > by_then.margin;
 }
 
 // How often the answers of one study at rising budgets contradict each other.
-void PrintTurns(const std::vector<std::vector<Answer>>& by_budget) {
+void PrintTurns(const std::vector<Budget>& budgets) {
   int64_t worth = 0, winner = 0, foreseen = 0;
-  for (std::size_t i = 0; i < by_budget.front().size(); ++i) {
+  for (std::size_t i = 0; i < budgets.front().answers.size(); ++i) {
     bool better = false, worse = false;
-    for (const std::vector<Answer>& answers : by_budget) better |= answers[i].worth > 0, worse |= answers[i].worth < 0;
+    for (const Budget& budget : budgets) better |= budget.answers[i].worth > 0, worse |= budget.answers[i].worth < 0;
     worth += better && worse;
-    for (std::size_t share = 1; share < by_budget.size(); ++share) {
-      const Answer &earlier = by_budget[share - 1][i], &later = by_budget[share][i];
-      if (!Turns(earlier, later)) continue;
+    for (std::size_t share = 1; share < budgets.size(); ++share) {
+      const Answer &earlier = budgets[share - 1].answers[i], &later = budgets[share].answers[i];
+      if (!Turns(earlier, later, budgets[share])) continue;
       ++winner;
       foreseen += std::ranges::find(earlier.foreseen, later.taken.contender) != earlier.foreseen.end();
     }
   }
   std::printf("  of %zu studies %lld turn in whether a model is worth it; %lld decided winners change, %lld of them foreseen\n",
-              by_budget.front().size(), static_cast<long long>(worth), static_cast<long long>(winner),
+              budgets.front().answers.size(), static_cast<long long>(worth), static_cast<long long>(winner),
               static_cast<long long>(foreseen));
 }
 
 void Replay(const Record& record, int64_t studies, const Protocol& protocol) {
   std::printf("%s, %g s\n", record.name.c_str(), record.seconds);
-  std::vector<std::vector<Answer>> by_budget(protocol.shares.size());
+  std::vector<Budget> budgets;
   for (std::size_t share = 0; share < protocol.shares.size(); ++share) {
-    const std::vector<double> truth = TruthOf(record, protocol.shares[share]);
+    Budget budget{TruthOf(record, protocol.shares[share]), 0, {}};
+    budget.margin = lab::MarginOf(protocol.tolerance, std::ranges::min(budget.truth), record.simple_loss);
     for (int64_t i = 0; i < studies; ++i)
-      by_budget[share].push_back(HoldOne(record, share, static_cast<uint64_t>(i), truth, protocol));
-    PrintBudget(record, protocol.shares[share], truth, by_budget[share], protocol.tolerance);
+      budget.answers.push_back(HoldOne(record, share, static_cast<uint64_t>(i), budget.truth, protocol));
+    PrintBudget(record, protocol.shares[share], budget);
+    budgets.push_back(std::move(budget));
   }
-  PrintTurns(by_budget);
+  PrintTurns(budgets);
 }
 
 }  // namespace

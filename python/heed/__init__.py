@@ -13,7 +13,8 @@
     heed.replace_flex_attention()                       a context that sends PyTorch's calls of it to heed
     heed.flash_attn                                     flash-attn's functions
     heed.score(f), heed.mask(f)                         functions of a score, prepared to run inside the kernel
-    heed.nn                                             modules with d2l's names and parameters
+    heed.book                                           modules with d2l's names and parameters, and sequence encoders
+    heed.nn                                             those and torch.nn's attention layers
     heed.positions                                      positional encodings
     heed.release_workspace()                            scratch memory of the calling thread
     heed.study(frame, target)                           finds the encoder that suits a table or a text, as `heed study` does
@@ -35,7 +36,7 @@ from ._shared_libraries import lacks_torch
 
 _LACKS = lacks_torch()
 if TYPE_CHECKING or not _LACKS:
-    from . import _library as _library, flash_attn, models, nn, positions, transformers
+    from . import _library as _library, book, flash_attn, models, nn, positions, transformers
     from ._attention import attention, attention_packed
     from ._cache import KeyValueCache
     from ._calls import Call, calls
@@ -67,6 +68,7 @@ __all__ = [
     "WeightsOf",
     "attention",
     "attention_packed",
+    "book",
     "calls",
     "convert",
     "disable",

@@ -11,7 +11,7 @@ from typing_extensions import Unpack
 
 from ._attention import Options, attention
 from ._foreign_arrays import Array, DLPackArray, Foreign, tensor_of, through
-from ._places import Positions
+from ._places import Positions, joined, row_of
 from ._results import AttentionOutput, WeightsOf
 from ._token_positions import integers, listed
 from .positions import Scheme
@@ -157,7 +157,7 @@ class KeyValueCache:
         self.length += key.shape[2]
         self._places = places
 
-    def _by_row(self, name: str, most: torch.Tensor, lengths: Any) -> torch.Tensor:
+    def _byrow_of(self, name: str, most: torch.Tensor, lengths: Any) -> torch.Tensor:
         """Lengths of rows as int64 [batch], each within 0..most."""
         if self._places is not None or (self.position is not None and self.position.axes is not None):
             raise ValueError(f"{name}: expected one length for all rows in a cache whose tokens were given positions")
@@ -173,7 +173,7 @@ class KeyValueCache:
             raise ValueError(f"value: expected the tokens of key, {list(key.shape)}, got {list(value.shape)}")
         held, steps = self.lengths, torch.arange(key.shape[2], device=key.device)
         whole = torch.full_like(held, key.shape[2])
-        added = whole if lengths is None else self._by_row("lengths", whole, lengths)
+        added = whole if lengths is None else self._byrow_of("lengths", whole, lengths)
         if self._own is not None and self._own.turns_once:
             key = self._own.scheme.rotate_key(key, held[:, None] + steps)
         longest = int((held + added).max()) if self.batch > 0 else 0
@@ -198,11 +198,11 @@ class KeyValueCache:
                 raise ValueError(f"positions: expected those of the new tokens, [batch, n, {axes}]")
             new = listed("positions", positions)
             before = new[:, :0] if self._places is None else self._places
-            return _joined(before, new), new
+            return joined(before, new), new
         if self._places is None and not isinstance(positions, torch.Tensor) and positions == self.length:
             return None, self.length
-        before, new = _row(self._places_of_all(), self.length, key.device), _row(positions, key.shape[2], key.device)
-        return _joined(before, new), positions
+        before, new = row_of(self._places_of_all(), self.length, key.device), row_of(positions, key.shape[2], key.device)
+        return joined(before, new), positions
 
     def _check_places(self, key_positions: Positions) -> None:
         """ValueError unless the turned keys have these positions."""
@@ -212,7 +212,7 @@ class KeyValueCache:
             fits = isinstance(key_positions, torch.Tensor) and key_positions.shape[1:] == self._places.shape[1:]
             same = fits and bool((self._places == key_positions).all())
         else:
-            given, own = (_row(p, self.length, self._keys.device) for p in (key_positions, self._places_of_all()))
+            given, own = (row_of(p, self.length, self._keys.device) for p in (key_positions, self._places_of_all()))
             same = given.shape[-1] == self.length and bool((own == given).all())
         if not same:
             raise ValueError("key_positions: expected those that the keys were turned by when they were appended")
@@ -356,7 +356,7 @@ class KeyValueCache:
         """Forgets all tokens from `length` on and keeps their memory. An integer cuts longer rows; integers [batch] are a length
         for each row. ValueError unless 0 <= length <= self.length, or the row's length."""
         if isinstance(length, (torch.Tensor, Sequence)) and not (isinstance(length, torch.Tensor) and length.dim() == 0):
-            self._lengths = self._by_row("length", self.lengths, length)
+            self._lengths = self._byrow_of("length", self.lengths, length)
             self.length = int(self._lengths.max()) if self.batch > 0 else 0
             return
         length = operator.index(length)
@@ -395,16 +395,3 @@ def _known(positions: Positions | DLPackArray | None) -> Positions | None:
     if positions is None or isinstance(positions, (int, torch.SymInt, torch.Tensor)):
         return positions
     return tensor_of("positions", positions)
-
-
-def _joined(before: torch.Tensor, new: torch.Tensor) -> torch.Tensor:
-    """Places [1 or batch, n, ...], joined along the steps."""
-    batch = max(before.shape[0], new.shape[0])
-    return torch.cat([places.expand(batch, *places.shape[1:]) for places in (before, new)], dim=1)
-
-
-def _row(positions: Positions, steps: int, device: torch.device) -> torch.Tensor:
-    """Positions as a list [1 or batch, steps]."""
-    if isinstance(positions, torch.Tensor) and positions.dim() > 0:
-        return torch.atleast_2d(listed("positions", positions))
-    return torch.arange(steps, dtype=torch.int64, device=device).unsqueeze(0) + positions

@@ -71,3 +71,16 @@ class Places(NamedTuple):
             query_offset=self.query_offset,
             key_offset=self.key_offset,
         )
+
+
+def joined(before: torch.Tensor, new: torch.Tensor) -> torch.Tensor:
+    """Places [1 or batch, n, ...], joined along the steps."""
+    batch = max(before.shape[0], new.shape[0])
+    return torch.cat([places.expand(batch, *places.shape[1:]) for places in (before, new)], dim=1)
+
+
+def row_of(positions: Positions, steps: int, device: torch.device) -> torch.Tensor:
+    """Positions as a list [1 or batch, steps]."""
+    if isinstance(positions, torch.Tensor) and positions.dim() > 0:
+        return torch.atleast_2d(listed("positions", positions))
+    return torch.arange(steps, dtype=torch.int64, device=device).unsqueeze(0) + positions

@@ -10,7 +10,7 @@ import numpy
 import torch
 
 from ._npz import NpzFile
-from .nn import MultiHeadAttention
+from .book import MultiHeadAttention
 
 Layers = Literal["d2l", "own", "nnx", "bert", "vit", "gpt2", "llama", "t5"]
 _ops = torch.ops.heed

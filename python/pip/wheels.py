@@ -26,7 +26,7 @@ TESTS = ("attention", "sdpa", "modules", "cache", "second_derivatives", "program
 # A step of a training, with heed's attention in it.
 TRAINS = """
 import heed, torch
-layer = heed.nn.MultiHeadAttention(num_hiddens=32, num_heads=4, dropout=0.1)
+layer = heed.book.MultiHeadAttention(num_hiddens=32, num_heads=4, dropout=0.1)
 X = torch.randn(2, 50, 32)
 optimizer = torch.optim.SGD(layer.parameters(), 0.1)
 before = layer.W_q.weight.clone()

@@ -252,7 +252,7 @@ def test_the_rows_of_an_annotation_matrix_are_shown_as_heads(text, tmp_path, obj
     sizes, symbols = config["model"], len(config["vocabulary"]) + (objective == "masked")
     module = torch.nn.ModuleDict({
         "embedding": torch.nn.Embedding(symbols, sizes["width"]),
-        "encoder": heed.nn.make_encoder("self-attentive", sizes["width"], layers=2, heads=sizes["heads"], ffn_width=4 * sizes["width"],
+        "encoder": heed.book.make_encoder("self-attentive", sizes["width"], layers=2, heads=sizes["heads"], ffn_width=4 * sizes["width"],
                                         causal=objective == "causal", bias=sizes["bias"]),
         "head": torch.nn.Linear(sizes["width"], len(config["vocabulary"]), bias=False),
     })

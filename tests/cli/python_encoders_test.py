@@ -25,7 +25,7 @@ class LanguageModel(torch.nn.Module):
         self.embedding = torch.nn.Embedding(symbols, WIDTH)
         options = {name: model[name] for name in ("layers", "heads", "kernel", "bias", "position", "max_distance")}
         norm = None if model["query_key_norm"] == "none" else model["query_key_norm"]
-        self.encoder = heed.nn.make_encoder(
+        self.encoder = heed.book.make_encoder(
             model["encoder"], WIDTH, ffn_width=4 * WIDTH, causal=True, max_len=CONTEXT, query_key_norm=norm, **options
         )
         self.head = torch.nn.Linear(WIDTH, symbols, bias=False)

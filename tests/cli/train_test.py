@@ -150,7 +150,7 @@ def test_attention_has_the_parameters_of_the_python_package(text, tmp_path, posi
         "deberta": lambda: heed.positions.Deberta(2, 8, 20),
         "cope": lambda: heed.positions.Cope(8, 20),
     }
-    module = heed.nn.MultiHeadAttention(16, 2, 0.0, bias=True, position=schemes[position]())
+    module = heed.book.MultiHeadAttention(16, 2, 0.0, bias=True, position=schemes[position]())
     expected = {name: tuple(value.shape) for name, value in module.state_dict().items()}
     prefix = "encoder.block0.attention."
     saved = parameters_in(folder / "model.safetensors")
@@ -166,7 +166,7 @@ def test_queries_and_keys_are_normalised_beside_any_position(text, tmp_path, nor
     result = run("train", text, "--out", folder, *options, "--steps", 3)
     assert result.returncode == 0, result.stderr
     assert json.loads((folder / "config.json").read_text(encoding="utf-8"))["model"]["query_key_norm"] == norm
-    ours = {"l2": heed.nn.QueryKeyNorm("l2", 2, 8), "rms": heed.nn.QueryKeyNorm("rms", 2, 8)}[norm].state_dict()
+    ours = {"l2": heed.book.QueryKeyNorm("l2", 2, 8), "rms": heed.book.QueryKeyNorm("rms", 2, 8)}[norm].state_dict()
     prefix = "encoder.block0.attention.query_key_norm."
     saved = {name.removeprefix(prefix): shape for name, shape in parameters_in(folder / "model.safetensors").items() if prefix in name}
     assert saved == {name: tuple(value.shape) for name, value in ours.items()}

@@ -203,9 +203,9 @@ def test_valid_lengths_of_a_narrow_type_are_what_they_say(dtype):
 
 def test_lengths_beyond_all_steps_mean_all():
     lens, steps = torch.tensor([torch.inf, -torch.inf, torch.nan, 2.5], dtype=torch.float16), 70000
-    assert heed.nn._steps.clamped_lens(lens, 4, 1, steps).tolist() == [steps, 0, 0, 3]
+    assert heed.book._steps.clamped_lens(lens, 4, 1, steps).tolist() == [steps, 0, 0, 3]
     large = torch.tensor([2**63 + 1, 2], dtype=torch.uint64)
-    assert heed.nn._steps.clamped_lens(large, 2, 1, 5).tolist() == [5, 2]
+    assert heed.book._steps.clamped_lens(large, 2, 1, 5).tolist() == [5, 2]
 
 
 def test_the_operator_of_valid_lengths_passes_opcheck():

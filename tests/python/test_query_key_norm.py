@@ -9,7 +9,7 @@ import torch
 from test_options import random
 
 import heed
-from heed.nn import MultiHeadAttention, QueryKeyNorm
+from heed.book import MultiHeadAttention, QueryKeyNorm
 from heed.positions import AxialRotary, Rotary, TransformerXL
 
 KINDS = ("l2", "rms")

@@ -174,8 +174,7 @@ class Translation:
         if "real" in (a.kind, b.kind):
             return self.text.real(self.apply("truncate", quotient))
         whole = self.apply("floor_divide", self.apply("absolute", a), self.apply("absolute", b))
-        signed = self.apply("select", self.apply("less", self.apply("multiply", a, b), 0), self.apply("negate", whole), whole)
-        return signed
+        return self.apply("select", self.apply("less", self.apply("multiply", a, b), 0), self.apply("negate", whole), whole)
 
     def clamp(self, a: Any, min: Any = None, max: Any = None) -> Value:
         number = bounded = self.value(a)
@@ -239,11 +238,8 @@ class Translation:
     def softplus(self, a: Any, beta: Any = 1, threshold: Any = 20) -> Value:
         scaled = self.apply("multiply", a, float(beta))
         # log(1 + e^x) without overflow.
-        smooth = self.apply(
-            "add",
-            self.apply("maximum", scaled, 0.0),
-            self.apply("log1p", self.apply("exp", self.apply("negate", self.apply("absolute", scaled)))),
-        )
+        near = self.apply("log1p", self.apply("exp", self.apply("negate", self.apply("absolute", scaled))))
+        smooth = self.apply("add", self.apply("maximum", scaled, 0.0), near)
         linear = self.apply("less", float(threshold), scaled)
         return self.apply("select", linear, self.text.real(self.value(a)), self.apply("divide", smooth, float(beta)))
 

@@ -9,9 +9,9 @@ import numpy
 import torch
 
 from .. import positions
-from ..nn import AttentionEncoder, SequenceEncoder, make_encoder
-from ..nn._sequence_encoder import blank, padding
-from ..nn._steps import clamped_lens
+from ..book import AttentionEncoder, SequenceEncoder, make_encoder
+from ..book._sequence_encoder import blank, padding
+from ..book._steps import clamped_lens
 from ._data import Floats, SequenceData
 from ._form import Form
 from ._settings import Settings
@@ -33,7 +33,7 @@ class NetworkModel(TableModel):
     input: torch.nn.Linear
     """Form.width, for a forecast plus the number of Form.features, -> the encoder's width"""
     encoder: SequenceEncoder
-    """An encoder of heed.nn."""
+    """An encoder of heed.book."""
     head: torch.nn.Linear
     """The encoder's width -> Form.outputs"""
     pooled: bool

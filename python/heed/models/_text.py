@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 
-from ..nn import SequenceEncoder, make_encoder
+from ..book import SequenceEncoder, make_encoder
 from ._characters import CharacterModel, vocabulary_of
 from ._settings import Settings
 from ._weights import MOST_LAYERS, MOST_STEPS, MOST_WIDTH, encoder_choice, fill, made, require_plausible
@@ -29,7 +29,7 @@ class TextModel(CharacterModel):
     embedding: torch.nn.Embedding
     """[tokens, width]"""
     encoder: SequenceEncoder
-    """An encoder of heed.nn."""
+    """An encoder of heed.book."""
     head: torch.nn.Linear | None
     """width -> characters; None if the embedding serves as head."""
 

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 import torch
 
-from ..nn import encoder_names
+from ..book import encoder_names
 from ._settings import Settings, shown
 
 NORMS = ("none", "l2", "rms")

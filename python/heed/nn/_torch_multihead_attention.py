@@ -12,7 +12,7 @@ from typing_extensions import TypedDict
 
 from .._attention import attention
 from .._order import Causal
-from ._linear import check_type
+from ..book._linear import check_type
 
 
 class CallOptions(TypedDict, total=False):

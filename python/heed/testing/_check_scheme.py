@@ -12,7 +12,7 @@ import torch
 
 from .._attention import Options
 from .._programs import MaskProgram, ScoreProgram
-from ..nn._scheme_choice import scheme_maker
+from ..book._scheme_choice import scheme_maker
 from ..positions import None_, ProgramScheme, Scheme
 from ..positions._scheme import InputScheme
 from ._comparison import Fault, LeftOut, drawn
@@ -80,7 +80,7 @@ def check_scheme(
 
     scheme     a name ("rotary", as layers take it), a scheme of heed.positions, a program of heed.score or heed.mask, a module,
                or a function without arguments that makes one of these. A module's forward takes `inputs`, by default
-               [batch, steps, width] for heed.nn.MultiHeadAttention and modules with a `width`, and query, key and value by head
+               [batch, steps, width] for heed.book.MultiHeadAttention and modules with a `width`, and query, key and value by head
                for others. With a function, the check of the state dict loads it into a second module
     heads, head_dim, kv_heads
                sizes of the operands [2, heads, steps, head_dim]; by default those of the scheme's attributes, or 4 and 8, with half

@@ -249,7 +249,7 @@ class ModuleCall(Subject):
 
 
 def _usual(module: torch.nn.Module, shape: Sequence[int]) -> list[torch.Tensor]:
-    """Shapes of default inputs: [2, steps, width] for heed.nn.MultiHeadAttention and modules with a width, else by head."""
+    """Shapes of default inputs: [2, steps, width] for heed.book.MultiHeadAttention and modules with a width, else by head."""
     heads, steps, head_dim = shape
     projections = [getattr(module, name, None) for name in ("W_q", "W_k", "W_v")]
     if all(isinstance(linear, torch.nn.Linear) for linear in projections):

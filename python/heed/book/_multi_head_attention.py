@@ -19,7 +19,7 @@ from .._places import Positions
 from .._results import AttentionOutput
 from ..positions._scheme import InputScheme
 from ._edition import Edition, KeepsWeights, Kept, checked
-from ._layer_options import CallOptions, LayerOptions
+from ._layer_options import CallOptions
 from ._linear import joint, linear, projected
 from ._query_key_norm import Norms, QueryKeyNorm
 from ._steps import by_head, clamped_lens, positions_behind
@@ -377,27 +377,3 @@ class MultiHeadAttention(KeepsWeights):
         if self.edition is not None:
             self.attention_weights, self.attention = weights, Kept(weights)
         return (output, weights) if return_weights else output
-
-
-class ClassicMultiHeadAttention(MultiHeadAttention):
-    """MultiHeadAttention with the constructor of d2l 0.17.6, which takes the widths of the inputs first.
-
-    The options behind `bias` are those of MultiHeadAttention.
-    """
-
-    def __init__(
-        self,
-        key_size: int,
-        query_size: int,
-        value_size: int,
-        num_hiddens: int,
-        num_heads: int,
-        dropout: float,
-        bias: bool = False,
-        *,
-        edition: Edition | None = "d2l-0.17.6",
-        **options: Unpack[LayerOptions],
-    ) -> None:
-        """W_q: query_size, W_k: key_size, W_v: value_size -> num_hiddens. Raises what MultiHeadAttention does."""
-        sizes = {"key_size": key_size, "query_size": query_size, "value_size": value_size}
-        super().__init__(num_hiddens, num_heads, dropout, bias, edition=edition, **sizes, **options)

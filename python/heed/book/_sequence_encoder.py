@@ -13,7 +13,7 @@ from .._cache import KeyValueCache
 from ._caches import LayerCaches, LinearState
 from ._linear import check_type
 from ._steps import check_steps, clamped_lens
-from ._transformer import Activation, Norm, PositionWiseFFN, checked_activation, checked_norm
+from ._sublayers import Activation, Norm, PositionWiseFFN, checked_activation, checked_norm
 
 
 class StackOptions(TypedDict, total=False):
@@ -195,6 +195,22 @@ class ResidualEncoder(SequenceEncoder):
             if self.ffn_width:
                 self.add_module(f"ffn_norm{layer}", self._new_norm())
                 self.add_module(f"ffn{layer}", PositionWiseFFN(self.ffn_width, width, activation=self.activation))
+
+    def forward(self, X: torch.Tensor, valid_lens: torch.Tensor | None = None, offset: int = 0) -> torch.Tensor:
+        """As SequenceEncoder.forward. The layers tell steps apart by themselves; offset changes nothing."""
+        lengths = self._lengths(X, valid_lens)
+        padded = padding(lengths, X.shape[1])
+        return self._layers(X, padded, lambda layer, Y: self._mix(layer, Y, lengths, padded))
+
+    if TYPE_CHECKING:
+        __call__ = forward
+
+    def _mix(
+        self, layer: int, X: torch.Tensor, lengths: torch.Tensor | None, padded: torch.Tensor | None
+    ) -> torch.Tensor:
+        """A layer's own sublayer of X [batch, steps, width]. lengths [batch] and padded [batch, steps, 1], True in the padding: None
+        where no row has any."""
+        raise NotImplementedError
 
     def _layers(
         self, X: torch.Tensor, padded: torch.Tensor | None, mix: Callable[[int, torch.Tensor], torch.Tensor]

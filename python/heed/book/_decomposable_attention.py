@@ -12,7 +12,7 @@ from .._call import autocast_type
 from .._order import Causal
 from .._cache import KeyValueCache
 from ._steps import by_head, check_steps, clamped_lens
-from ._transformer import Activation, PositionWiseFFN
+from ._sublayers import Activation, PositionWiseFFN
 
 
 class DecomposableAttention(torch.nn.Module):

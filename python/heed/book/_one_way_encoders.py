@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import torch
 from typing_extensions import Unpack
@@ -14,7 +13,7 @@ from ._intra_decoder import IntraDecoder
 from ._linear_mixer import Kind, LinearMixer
 from ._memory_network import LSTMN
 from ._reading import from_the_end
-from ._sequence_encoder import ResidualEncoder, StackOptions, padding
+from ._sequence_encoder import ResidualEncoder, StackOptions
 
 
 class ReadingEncoder(ResidualEncoder):
@@ -41,22 +40,14 @@ class _OneWayEncoder(ReadingEncoder):
             for way in ("",) if self.causal else ("", "_reverse"):
                 self.add_module(f"reader{layer}{way}", make(width, hidden, bias))
 
-    def forward(self, X: torch.Tensor, valid_lens: torch.Tensor | None = None, offset: int = 0) -> torch.Tensor:
-        """As SequenceEncoder.forward; order is known by reading in turns, and offset changes nothing."""
-        lengths = self._lengths(X, valid_lens)
-        padded = padding(lengths, X.shape[1])
-
-        def mix(layer: int, Y: torch.Tensor) -> torch.Tensor:
-            forwards = getattr(self, f"reader{layer}")(Y)
-            if self.causal:
-                return forwards
-            backwards = getattr(self, f"reader{layer}_reverse")(from_the_end(Y, lengths))
-            return torch.cat((forwards, from_the_end(backwards, lengths)), 2)
-
-        return self._layers(X, padded, mix)
-
-    if TYPE_CHECKING:
-        __call__ = forward
+    def _mix(
+        self, layer: int, X: torch.Tensor, lengths: torch.Tensor | None, padded: torch.Tensor | None
+    ) -> torch.Tensor:
+        forwards = getattr(self, f"reader{layer}")(X)
+        if self.causal:
+            return forwards
+        backwards = getattr(self, f"reader{layer}_reverse")(from_the_end(X, lengths))
+        return torch.cat((forwards, from_the_end(backwards, lengths)), 2)
 
 
 class LSTMNEncoder(_OneWayEncoder):

@@ -22,7 +22,8 @@ from ._reading import read_both_ways
 from ._scheme_choice import SchemeChoice, scheme_maker
 from ._sequence_encoder import ResidualEncoder, SequenceEncoder, StackOptions, blank, padding
 from ._structured_attention import StructuredAttention
-from ._transformer import TransformerEncoderBlock, activate
+from ._sublayers import activate
+from ._transformer import TransformerEncoderBlock
 
 Cell = Literal["rnn", "gru", "lstm"]
 _CELLS: dict[str, Callable[..., torch.nn.RNNBase]] = {"rnn": torch.nn.RNN, "gru": torch.nn.GRU, "lstm": torch.nn.LSTM}
@@ -178,19 +179,15 @@ class ConvolutionEncoder(ResidualEncoder):
             dilation = kernel**layer if dilated else 1
             self.add_module(f"convolution{layer}", torch.nn.Conv1d(width, width, kernel, dilation=dilation, bias=bias))
 
-    def forward(self, X: torch.Tensor, valid_lens: torch.Tensor | None = None, offset: int = 0) -> torch.Tensor:
-        """As SequenceEncoder.forward. The kernel tells steps apart; offset changes nothing."""
-        padded = padding(self._lengths(X, valid_lens), X.shape[1])
-
-        def mix(layer: int, Y: torch.Tensor) -> torch.Tensor:
-            convolution = getattr(self, f"convolution{layer}")
-            reach = (self.kernel - 1) * convolution.dilation[0]
-            left = reach if self.causal else reach // 2
-            check_type("ConvolutionEncoder: X", Y, convolution)
-            Z = torch.nn.functional.pad(blank(Y, padded).transpose(1, 2), (left, reach - left))
-            return activate(convolution(Z).transpose(1, 2), self.activation)
-
-        return self._layers(X, padded, mix)
+    def _mix(
+        self, layer: int, X: torch.Tensor, lengths: torch.Tensor | None, padded: torch.Tensor | None
+    ) -> torch.Tensor:
+        convolution = getattr(self, f"convolution{layer}")
+        reach = (self.kernel - 1) * convolution.dilation[0]
+        left = reach if self.causal else reach // 2
+        check_type("ConvolutionEncoder: X", X, convolution)
+        Z = torch.nn.functional.pad(blank(X, padded).transpose(1, 2), (left, reach - left))
+        return activate(convolution(Z).transpose(1, 2), self.activation)
 
 
 class _CellEncoder(ReadingEncoder):
@@ -205,7 +202,7 @@ class _CellEncoder(ReadingEncoder):
             made = _CELLS[cell](width, hidden, bias=bias, batch_first=True, bidirectional=not self.causal)
             self.add_module(f"cell{layer}", made)
 
-    def _states(
+    def _mix(
         self, layer: int, X: torch.Tensor, lengths: torch.Tensor | None, padded: torch.Tensor | None
     ) -> torch.Tensor:
         """The states of a layer's cell, zeros in the padding."""
@@ -236,12 +233,6 @@ class RecurrentEncoder(_CellEncoder):
         """ValueError for sizes out of range, an odd width unless causal, and unknown names."""
         super().__init__(width, cell, bias, **stack)
 
-    def forward(self, X: torch.Tensor, valid_lens: torch.Tensor | None = None, offset: int = 0) -> torch.Tensor:
-        """As SequenceEncoder.forward; order is known by reading in turns, and offset changes nothing."""
-        lengths = self._lengths(X, valid_lens)
-        padded = padding(lengths, X.shape[1])
-        return self._layers(X, padded, lambda layer, Y: self._states(layer, Y, lengths, padded))
-
 
 class RecurrentAttentionEncoder(_CellEncoder):
     """Attention over recurrent states: with H = cell(X), a layer computes H + MultiHeadAttention(H, H, H), without further
@@ -265,16 +256,11 @@ class RecurrentAttentionEncoder(_CellEncoder):
             attention = MultiHeadAttention(width, heads, self.dropout.p, bias, causal=self.causal)
             self.add_module(f"attention{layer}", attention)
 
-    def forward(self, X: torch.Tensor, valid_lens: torch.Tensor | None = None, offset: int = 0) -> torch.Tensor:
-        """As SequenceEncoder.forward; order is known by reading in turns, and offset changes nothing."""
-        lengths = self._lengths(X, valid_lens)
-        padded = padding(lengths, X.shape[1])
-
-        def mix(layer: int, Y: torch.Tensor) -> torch.Tensor:
-            H = self._states(layer, Y, lengths, padded)
-            return H + getattr(self, f"attention{layer}")(H, H, H, lengths)
-
-        return self._layers(X, padded, mix)
+    def _mix(
+        self, layer: int, X: torch.Tensor, lengths: torch.Tensor | None, padded: torch.Tensor | None
+    ) -> torch.Tensor:
+        H = super()._mix(layer, X, lengths, padded)
+        return H + getattr(self, f"attention{layer}")(H, H, H, lengths)
 
 
 class DecomposableEncoder(ResidualEncoder):
@@ -300,11 +286,10 @@ class DecomposableEncoder(ResidualEncoder):
             )
             self.add_module(f"attention{layer}", attention)
 
-    def forward(self, X: torch.Tensor, valid_lens: torch.Tensor | None = None, offset: int = 0) -> torch.Tensor:
-        """As SequenceEncoder.forward. Distances tell steps apart; offset changes nothing."""
-        lengths = self._lengths(X, valid_lens)
-        padded = padding(lengths, X.shape[1])
-        return self._layers(X, padded, lambda layer, Y: getattr(self, f"attention{layer}")(Y, lengths))
+    def _mix(
+        self, layer: int, X: torch.Tensor, lengths: torch.Tensor | None, padded: torch.Tensor | None
+    ) -> torch.Tensor:
+        return getattr(self, f"attention{layer}")(X, lengths)
 
     @property
     def can_step(self) -> bool:
@@ -348,19 +333,14 @@ class SelfAttentiveEncoder(_CellEncoder):
             self.add_module(f"attention{layer}", attention)
             self.add_module(f"combine{layer}", torch.nn.Linear(width, width, bias=bias))
 
-    def forward(self, X: torch.Tensor, valid_lens: torch.Tensor | None = None, offset: int = 0) -> torch.Tensor:
-        """As SequenceEncoder.forward; order is known by reading in turns, and offset changes nothing."""
-        lengths = self._lengths(X, valid_lens)
-        padded = padding(lengths, X.shape[1])
-
-        def mix(layer: int, Y: torch.Tensor) -> torch.Tensor:
-            H = self._states(layer, Y, lengths, padded)
-            M = getattr(self, f"attention{layer}")(H, lengths).unflatten(2, (self.heads, self.width))
-            combine = getattr(self, f"combine{layer}")
-            given = torch.einsum("bnrc,rkc->bnrk", M, combine.weight.unflatten(0, (self.heads, -1))).flatten(2)
-            return H + (given if combine.bias is None else given + combine.bias)
-
-        return self._layers(X, padded, mix)
+    def _mix(
+        self, layer: int, X: torch.Tensor, lengths: torch.Tensor | None, padded: torch.Tensor | None
+    ) -> torch.Tensor:
+        H = super()._mix(layer, X, lengths, padded)
+        M = getattr(self, f"attention{layer}")(H, lengths).unflatten(2, (self.heads, self.width))
+        combine = getattr(self, f"combine{layer}")
+        given = torch.einsum("bnrc,rkc->bnrk", M, combine.weight.unflatten(0, (self.heads, -1))).flatten(2)
+        return H + (given if combine.bias is None else given + combine.bias)
 
 
 # What each name stands for, with the options that the name sets.

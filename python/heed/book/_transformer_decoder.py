@@ -11,7 +11,8 @@ from .. import positions
 from ._caches import DecoderBlockCache, DecoderCache
 from ._multi_head_attention import MultiHeadAttention
 from ._scheme_choice import SchemeChoice, scheme_maker
-from ._transformer import AddNorm, Block, BlockOptions, Stack, takes_block_options
+from ._sublayers import AddNorm
+from ._transformer import Block, BlockOptions, Stack, takes_block_options
 
 
 def _needed(encoder_outputs: torch.Tensor | None) -> torch.Tensor:
