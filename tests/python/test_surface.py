@@ -13,7 +13,7 @@ import pytest
 
 import heed
 
-MODULES = [heed_inference, heed, heed.flash_attn, heed.models, heed.nn, heed.positions, heed.testing, heed.transformers]
+MODULES = [heed_inference, heed, heed.book, heed.flash_attn, heed.models, heed.nn, heed.positions, heed.testing, heed.transformers]
 MODULES += [heed.sklearn] if importlib.util.find_spec("sklearn") else []
 OURS = ("heed", "heed_inference", __name__)
 
