@@ -101,13 +101,13 @@ class Race {
 
   enum class Wanted { kCurve, kReport, kReportAndWeights };
 
-  // A training until it reaches these steps.
-  Job JobOf(const std::string& name, Lane& lane, int64_t steps, Wanted wanted) const {
+  // A training until it reaches these steps. measuring: how many steps the report counts as, for the progress.
+  Job JobOf(const std::string& name, Lane& lane, int64_t steps, Wanted wanted, int64_t measuring = 0) const {
     const Entry& entry = entries_[lane.entry];
     Job job = TrainingJob(name, entry.model, steps, lane.seed, contest_.settings);
     job.settings["rate"] = lane.rate, job.settings["whole"] = entry.steps;
     job.label = fmt::format("{}, {}", contest_.id, entry.model.Label());
-    job.work = steps - lane.reached;
+    job.work = steps - lane.reached + measuring;
     job.timed = false;
     const bool reports = wanted != Wanted::kCurve;
     job.columns = reports ? contest_.columns : std::vector<Column>{contest_.columns.back()};
@@ -321,7 +321,8 @@ class Race {
     for (auto& [i, lane] : stopped_) {
       if (!lane.outcome.blocks.empty()) continue;
       measured.push_back(&lane);
-      jobs.push_back(JobOf(fmt::format("{}-stopped-after-{}", contest_.id, lane.reached), lane, lane.reached, Wanted::kReport));
+      jobs.push_back(
+          JobOf(fmt::format("{}-stopped-after-{}", contest_.id, lane.reached), lane, lane.reached, Wanted::kReport, 1));
     }
     const std::vector<Outcome> outcomes =
         DoJobs(what_ + ": those that stopped", jobs, store_, options_.conduct.threads, options_.conduct.quiet);
