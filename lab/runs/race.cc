@@ -227,9 +227,11 @@ class Race {
     lanes_[i].clear();
   }
 
-  // Those that stopped for a leader that learned less than its curve foretold go on, as far as there are seconds.
-  void GoOn(const std::optional<Prospect>& leader, double share) {
+  // Those that stopped for a leader that learned less than its curve foretold go on, as far as there are seconds. Whether any
+  // do.
+  bool GoOn(const std::optional<Prospect>& leader, double share) {
     double left = purse_ - spent_;
+    bool any = false;
     std::vector<Lane*> going;
     for (std::size_t i = 0; leader && i < entries_.size(); ++i) {
       if (!entries_[i].stopped || !(MayEndAhead(stopped_.at(i), *leader) > 0)) continue;
@@ -237,10 +239,11 @@ class Race {
       if (left < 0) continue;
       lanes_[i].push_back(std::move(stopped_.at(i)));
       stopped_.erase(i);
-      entries_[i].stopped = false;
+      entries_[i].stopped = false, any = true;
       if (lanes_[i].back().reached < entries_[i].steps) going.push_back(&lanes_[i].back());
     }
     if (!going.empty()) Train(fmt::format("{}: {:g} %, after all", what_, 100 * share), going, share);
+    return any;
   }
 
   // "next character, after 25 % of a training, on the validation part: LSTM 1.412, GRU 1.502; stopped: convolution".
@@ -281,8 +284,7 @@ class Race {
 
   // Who is to have a further run: the leader, unless it is known to be within half of what counts as nothing and has its seeds,
   // and the one that it may yet lose most to. Runs of others would change less of what the answer rests on.
-  std::vector<std::size_t> Deciding() const {
-    const std::vector<Judged> judged = Judgement();
+  std::vector<std::size_t> Deciding(const std::vector<Judged>& judged) const {
     const double margin = MarginOf(options_.tolerance, judged.front().loss, contest_.simple_loss);
     const bool known = judged.front().may_lose <= margin / 2;
     const auto runs = [&](const Judged& one) { return std::ssize(lanes_[one.contender]); };
@@ -300,10 +302,11 @@ class Race {
 
   void AddSeeds() {
     for (int64_t round = 1;; ++round) {
-      GoOn(ProspectOf(Judgement().front()), 1);
+      std::vector<Judged> judged = Judgement();
+      if (GoOn(ProspectOf(judged.front()), 1)) judged = Judgement();
       double left = purse_ - spent_;
       std::vector<Lane*> going;
-      for (const std::size_t i : Deciding()) {
+      for (const std::size_t i : Deciding(judged)) {
         left -= static_cast<double>(entries_[i].steps) * CostOf(i);
         if (left < 0) continue;
         lanes_[i].push_back({i, entries_[i].rate, options_.conduct.seed + static_cast<uint64_t>(lanes_[i].size())});
@@ -324,6 +327,7 @@ class Race {
       jobs.push_back(
           JobOf(fmt::format("{}-stopped-after-{}", contest_.id, lane.reached), lane, lane.reached, Wanted::kReport, 1));
     }
+    if (jobs.empty()) return;
     const std::vector<Outcome> outcomes =
         DoJobs(what_ + ": those that stopped", jobs, store_, options_.conduct.threads, options_.conduct.quiet);
     for (std::size_t i = 0; i < measured.size(); ++i) measured[i]->outcome = outcomes[i];

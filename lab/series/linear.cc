@@ -1,5 +1,6 @@
 #include "lab/series/linear.h"
 
+#include <cmath>
 #include <limits>
 #include <span>
 #include <string>
@@ -59,7 +60,7 @@ namespace {
 using Fit = std::vector<Linear> (*)(const at::Tensor& X, const at::Tensor& y, int64_t classes,
                                     std::span<const double> strengths);
 
-// Of each strength at which there is an answer. X: scaled.
+// Of each strength, in order; NaN where numbers are too large for the equations to have an answer. X: scaled.
 std::vector<Linear> RidgeOf(const at::Tensor& X, const at::Tensor& y, int64_t, std::span<const double> strengths) {
   const at::Tensor b = y.mean(0);
   const double rows = static_cast<double>(X.size(0));
@@ -69,7 +70,8 @@ std::vector<Linear> RidgeOf(const at::Tensor& X, const at::Tensor& y, int64_t, s
   for (const double strength : strengths) {
     if (Interrupted()) throw Interruption("interrupted while a regression was fitted");
     const auto [root, fault] = at::linalg_cholesky_ex(squares + strength * identity);
-    if (fault.item<int>() == 0) fitted.push_back({strength, at::cholesky_solve(products, root), b});
+    const bool solved = fault.item<int>() == 0;
+    fitted.push_back({strength, solved ? at::cholesky_solve(products, root) : at::full_like(products, NAN), b});
   }
   return fitted;
 }
@@ -112,12 +114,12 @@ FittedMethod Choose(const Examples& training, const Examples& validation, Fit fi
   const CellScale scale(training.X);
   const std::vector<Linear> fitted = fit(scale(training.X), training.y, classes, strengths);
   const at::Tensor seen = scale(validation.X);
-  const Linear* best = nullptr;
+  const Linear* best = &fitted.front();
   double least = std::numeric_limits<double>::infinity();
   for (const Linear& one : fitted) {
     const at::Tensor told = at::addmm(one.b, seen, one.W);
     const double loss = MeanLoss(classes > 0 ? at::log_softmax(told, 1) : told, validation.y);
-    if (best == nullptr || loss < least) least = loss, best = &one;
+    if (loss < least) least = loss, best = &one;
   }
   return Fitted(scale, *best, fit, classes);
 }

@@ -157,7 +157,7 @@ class KeyValueCache:
         self.length += key.shape[2]
         self._places = places
 
-    def _byrow_of(self, name: str, most: torch.Tensor, lengths: Any) -> torch.Tensor:
+    def _by_row(self, name: str, most: torch.Tensor, lengths: Any) -> torch.Tensor:
         """Lengths of rows as int64 [batch], each within 0..most."""
         if self._places is not None or (self.position is not None and self.position.axes is not None):
             raise ValueError(f"{name}: expected one length for all rows in a cache whose tokens were given positions")
@@ -173,7 +173,7 @@ class KeyValueCache:
             raise ValueError(f"value: expected the tokens of key, {list(key.shape)}, got {list(value.shape)}")
         held, steps = self.lengths, torch.arange(key.shape[2], device=key.device)
         whole = torch.full_like(held, key.shape[2])
-        added = whole if lengths is None else self._byrow_of("lengths", whole, lengths)
+        added = whole if lengths is None else self._by_row("lengths", whole, lengths)
         if self._own is not None and self._own.turns_once:
             key = self._own.scheme.rotate_key(key, held[:, None] + steps)
         longest = int((held + added).max()) if self.batch > 0 else 0
@@ -356,7 +356,7 @@ class KeyValueCache:
         """Forgets all tokens from `length` on and keeps their memory. An integer cuts longer rows; integers [batch] are a length
         for each row. ValueError unless 0 <= length <= self.length, or the row's length."""
         if isinstance(length, (torch.Tensor, Sequence)) and not (isinstance(length, torch.Tensor) and length.dim() == 0):
-            self._lengths = self._byrow_of("length", self.lengths, length)
+            self._lengths = self._by_row("length", self.lengths, length)
             self.length = int(self._lengths.max()) if self.batch > 0 else 0
             return
         length = operator.index(length)

@@ -139,6 +139,22 @@ ContestOptions Options() {
           .conduct = {.seed = 5, .seeds = 2, .threads = 3}};
 }
 
+// Interrupts `sample` after every training, and expects the bytes of `whole`.
+void ExpectSameBytes(Formula& whole, Formula& sample, const ResultStore& store) {
+  const std::string expected = ToJson(Hold("test", whole.Of(), Options(), nullptr)).dump();
+  ContestOptions options = Options();
+  options.conduct.threads = 1;
+  for (int64_t stop = 0; stop < std::ssize(whole.asked); ++stop) {
+    sample.asked.clear();
+    sample.interrupt_at = 1;  // one more is done each time
+    EXPECT_THROW(Hold("test", sample.Of(), options, &store), Interruption) << stop;
+    sample.step_seconds["gru"] = 0.5;  // what a second pilot would measure
+    if (stop + 2 == std::ssize(whole.asked)) break;
+  }
+  sample.interrupt_at = -1;
+  EXPECT_EQ(ToJson(Hold("test", sample.Of(), options, &store)).dump(), expected);
+}
+
 TEST(ContestTest, TimeBecomesStepsAndRatesAreHalved) {
   Formula sample;
   const ContestResult result = Hold("test", sample.Of(), Options(), nullptr);
@@ -200,6 +216,19 @@ TEST(ContestTest, WhoStoppedForALeaderThatLearnsNoMoreGoesOn) {
   EXPECT_FALSE(result.entries[1].stopped);
   EXPECT_EQ(result.entries[1].reached, 1600);
   EXPECT_TRUE(result.entries[2].stopped);
+}
+
+TEST(ContestTest, WhatGoesOnAfterAllEndsWithTheSameBytes) {
+  const ScratchFolder folder;
+  const ResultStore store(folder.path(), {{"text", "a"}});
+  Formula whole, sample;
+  for (Formula* one : {&whole, &sample}) {
+    one->limit = {{"gru", 1.0}, {"lstm", 1.12}, {"convolution", 3.0}};
+    one->best_rate = {{"gru", 0.01}, {"lstm", 0.01}, {"convolution", 0.01}};
+    one->harmed_after = {{"gru", 200}};
+  }
+  ExpectSameBytes(whole, sample, store);
+  EXPECT_EQ(whole.TimesAsked({"lstm", 800, 0.01, 5}), 1);
 }
 
 TEST(ContestTest, WhatAStoppedModelMightHaveReachedIsPartOfThePrice) {
@@ -423,22 +452,13 @@ TEST(ContestTest, AnEdgeOfTheRatesIsTold) {
 
 // Stopped before each of its trainings in turn, and gone on with, it ends with the same bytes as one that nobody stopped.
 TEST(ContestTest, StoppedAnywhereItEndsWithTheSameBytes) {
-  Formula whole;
-  const std::string expected = ToJson(Hold("test", whole.Of(), Options(), nullptr)).dump();
+  Formula whole, sample;
   const ScratchFolder folder;
   const ResultStore store(folder.path(), {{"text", "a"}});
+  ExpectSameBytes(whole, sample, store);
+  const std::string expected = ToJson(Hold("test", whole.Of(), Options(), nullptr)).dump();
   ContestOptions options = Options();
   options.conduct.threads = 1;
-  Formula sample;
-  for (int64_t stop = 0; stop < std::ssize(whole.asked); ++stop) {
-    sample.asked.clear();
-    sample.interrupt_at = 1;  // one more is done each time
-    EXPECT_THROW(Hold("test", sample.Of(), options, &store), Interruption) << stop;
-    sample.step_seconds["gru"] = 0.5;  // what a second pilot would measure
-    if (stop + 2 == std::ssize(whole.asked)) break;
-  }
-  sample.interrupt_at = -1;
-  EXPECT_EQ(ToJson(Hold("test", sample.Of(), options, &store)).dump(), expected);
   EXPECT_EQ(sample.paced, 3 * 2);
   // What is kept is not done again; a damaged file is no result.
   sample.asked.clear();

@@ -44,6 +44,13 @@ TEST(RidgeTest, CellsThatNeverChangeSayNothing) {
   EXPECT_NEAR(fitted.answer(at::tensor({900.0, 2.5}, at::kDouble).view({1, 2})).item<double>(), 2.5, 1e-5);
 }
 
+// The sum of these values is infinite.
+TEST(RidgeTest, EquationsWithoutAnAnswerGiveNone) {
+  const Examples training = Values({1.5e308, 1.5e308, 1.4e308}, {1, 2, 3});
+  EXPECT_TRUE(std::isnan(At(FitRidge(training, training), 1)));
+  EXPECT_TRUE(std::isnan(At(FitRidge(Values({1, 2}, {1, 2}), Values({1}, {1})).again(training), 1)));
+}
+
 // Three of four at x = 1 are of class 1, one of four at x = -1: by symmetry the log-odds are w x, and where the penalised loss
 // is least, sigmoid(w) - 3/4 + strength w / 2 = 0, as each class has half of w.
 TEST(LogisticTest, IsWhereTheGradientVanishes) {
