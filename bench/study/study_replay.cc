@@ -45,7 +45,7 @@ Answer HoldOne(const Record& record, std::size_t share, uint64_t seed, const std
   answer.lost = truth[answer.taken.contender] - *std::ranges::min_element(truth);
   const auto baseline = std::ranges::min_element(record.baselines, {}, &lab::Baseline::validation);
   const lab::Compared worth = lab::CompareWithMethod(result, contest.Drawn(baseline->blocks));
-  if (worth.apart()) answer.worth = worth.ahead ? 1 : -1;
+  if (worth.apart() && !lab::MayOvertake(result, worth)) answer.worth = worth.ahead ? 1 : -1;
   if (share + 1 < protocol.shares.size())
     answer.foreseen = lab::OutlookOf(result, protocol.shares[share + 1] / protocol.shares[share]).Near();
   return answer;
@@ -79,7 +79,8 @@ void PrintBudget(const Record& record, double share, const Budget& budget) {
               percent(answers, [](const Answer& answer) { return answer.worth > 0; }),
               percent(answers, [](const Answer& answer) { return answer.worth < 0; }));
   for (std::size_t i = 0; i < truth.size(); ++i)
-    std::printf("%s%s %.4g", i == 0 ? "        " : ", ", record.models[i].model.Label().c_str(), truth[i]);
+    std::printf("%s%s %.4g (taken %.0f %%)", i == 0 ? "        " : "; ", record.models[i].model.Label().c_str(), truth[i],
+                percent(answers, [i](const Answer& answer) { return answer.taken.contender == i; }));
   std::printf("\n");
 }
 

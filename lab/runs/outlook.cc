@@ -4,6 +4,7 @@
 #include <cmath>
 #include <optional>
 
+#include "lab/runs/prospect.h"
 #include "lab/training/curve.h"
 
 namespace heed::lab {
@@ -31,6 +32,28 @@ Outlook OutlookOf(const ContestResult& result, double times) {
   }
   std::ranges::stable_sort(outlook.expected, {}, &Outlook::Expected::loss);
   return outlook;
+}
+
+std::optional<Overtaking> MayOvertake(const ContestResult& result, const Compared& with_method) {
+  if (!with_method.apart() || with_method.ahead) return std::nullopt;
+  const double loss = with_method.loss - with_method.behind.gap;
+  std::optional<Overtaking> first;
+  double least = INFINITY;
+  for (const Judged& judged : result.verdict) {
+    const Entry& entry = result.entries[judged.contender];
+    if (judged.standing == Standing::kStopped || entry.curve.empty()) continue;
+    const auto gain = [&](double times) {
+      const std::optional<Foretold> then = Foretell(entry.curve, std::llround(times * static_cast<double>(entry.steps)));
+      return then ? then->gain : 0;
+    };
+    const double most = gain(kFurthest);
+    if (!(judged.loss - (1 + kLawErrs) * most < loss) || judged.loss - most >= least) continue;
+    least = judged.loss - most;
+    double times = 2;
+    while (times < kFurthest && judged.loss - gain(times) >= loss) times *= 2;
+    first = {judged.contender, times, judged.loss - gain(times)};
+  }
+  return first;
 }
 
 nlohmann::ordered_json ToJson(const Outlook& outlook, const ContestResult& result) {

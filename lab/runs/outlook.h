@@ -3,6 +3,7 @@
 #define HEED_LAB_RUNS_OUTLOOK_H_
 
 #include <cstddef>
+#include <optional>
 #include <vector>
 
 #include <nlohmann/json.hpp>
@@ -10,6 +11,8 @@
 #include "lab/runs/contest.h"
 
 namespace heed::lab {
+
+constexpr double kFurthest = 8;  // times as long as the trainings that ran: as far as curves foretell anything
 
 struct Outlook {
   struct Expected {
@@ -30,6 +33,17 @@ struct Outlook {
 
 // By Foretell. times: more than 1.
 Outlook OutlookOf(const ContestResult& result, double times);
+
+// A model that loses less than a method without training once it has trained for longer.
+struct Overtaking {
+  std::size_t contender;  // index of its entry
+  double times;           // as long as the trainings that ran
+  double loss;            // on the test part, by then
+};
+// Where the model that is taken is behind a method without training: the model that would lose the least after kFurthest times
+// the steps, if that may be less than the method loses, by its curve or by half as much gain again. The times are the fewest of
+// 2, 4 and 8 that are expected to do.
+std::optional<Overtaking> MayOvertake(const ContestResult& result, const Compared& with_method);
 
 nlohmann::ordered_json ToJson(const Outlook& outlook, const ContestResult& result);
 

@@ -5,7 +5,6 @@
 namespace heed::lab {
 namespace {
 
-constexpr double kLaw = 0.5;      // share of a gain that a curve foretells by which it may be wrong
 constexpr double kOneRun = 0.05;  // share of the loss that another seed may make, where there is one run
 
 // Twice the deviation of the mean difference between two runs by the blocks.
@@ -21,7 +20,7 @@ double ReachOfBlocks(const std::vector<double>& a, const std::vector<double>& b,
 
 double MayEndAhead(const Prospect& one, const Prospect& other, const std::vector<double>& weights) {
   const double chance = std::hypot(ReachOfBlocks(one.blocks, other.blocks, weights), kOneRun * std::abs(other.end.loss));
-  return other.end.loss - one.end.loss + std::hypot(chance, kLaw * one.end.gain, kLaw * other.end.gain);
+  return other.end.loss - one.end.loss + std::hypot(chance, kLawErrs * one.end.gain, kLawErrs * other.end.gain);
 }
 
 }  // namespace heed::lab

@@ -8,6 +8,8 @@
 
 namespace heed::lab {
 
+constexpr double kLawErrs = 0.5;  // share of a gain that a curve foretells by which it may be wrong
+
 // A model by the validation part.
 struct Prospect {
   Foretold end;                // of a whole training; its gain is 0 after one

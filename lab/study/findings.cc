@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include "lab/report/shell_word.h"
 #include "lab/runs/contest_page.h"
+#include "lab/runs/outlook.h"
 #include "lab/study/prose.h"
 
 namespace heed::lab {
@@ -81,13 +83,23 @@ std::string WorthFinding(const StudyResult& result, const StudiedTask& task, con
   const bool lucky = luckiest.loss < std::min(worth.loss, baseline.loss);
   // A model that a simple method beats on the same test part is worth nothing for certain.
   const bool disputed = worth.ahead && lucky, apart = worth.apart() && !disputed;
-  const char* how = disputed ? "worth disputed" : !apart ? "worth open" : worth.ahead ? "worth ahead" : "worth behind";
+  const std::optional<Overtaking> later = MayOvertake(task.contest, worth);
+  const char* how = disputed      ? "worth disputed"
+                    : !apart      ? "worth open"
+                    : worth.ahead ? "worth ahead"
+                    : later       ? "worth not yet"
+                                  : "worth behind";
   std::string text =
       TellStudy()(how, "given"_a = Given(result, task), "taken"_a = TakenOf(task.contest).model.Phrase(),
                   "loss"_a = measure.Phrase({worth.loss, worth.loss, worth.loss}), "gap"_a = measure.Text(worth.behind.gap),
                   "baseline"_a = baseline.Phrase(), "other"_a = measure.Phrase({baseline.loss, baseline.loss, baseline.loss}),
                   "low"_a = measure.Text(worth.behind.by_both.low), "high"_a = measure.Text(worth.behind.by_both.high));
-  if (apart && !worth.ahead) text += " " + TellStudy()("worth take", "baseline"_a = baseline.Phrase());
+  if (later) {
+    text += " " + TellStudy()("worth later", "model"_a = task.contest.entries[later->contender].model.Phrase(),
+                              "loss"_a = measure.Text(later->loss), "times"_a = later->times);
+  }
+  if (apart && !worth.ahead)
+    text += " " + TellStudy()(later ? "worth take now" : "worth take", "baseline"_a = baseline.Phrase());
   if (!apart && !disputed) text += OnOneBlock(task) + WhatWouldDecide(result, worth.behind);
   if ((!apart || !worth.ahead) && !baseline.looks) text += " " + TellStudy()("worth caution");
   if (lucky)
@@ -193,7 +205,8 @@ std::string NextCommand(const StudyResult& result) {
   const ContestResult& contest = result.tasks.front().contest;
   const Entry& entry = TakenOf(contest);
   const bool harms = entry.best_steps < entry.reached;
-  return Recommend(contest).decided || harms ? "" : LongerStudy(result, /*least=*/2);
+  const bool open = !Recommend(contest).decided || MayOvertake(contest, WorthOf(result.tasks.front()));
+  return open && !harms ? LongerStudy(result, /*least=*/2) : "";
 }
 
 std::string AnswerTo(const StudyResult& result, const StudiedTask& task) {

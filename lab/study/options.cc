@@ -8,12 +8,12 @@
 #include "heed/error.h"
 #include "lab/options/choice.h"
 #include "lab/runs/contender.h"
+#include "lab/runs/outlook.h"
 
 namespace heed::lab {
 namespace {
 
 constexpr double kTextDecay = 0.1, kTableDecay = 0.01;  // of the weights
-constexpr double kMostTimes = 8;                        // of `seconds`: what for_seconds may be
 
 void SetTextBudget(StudyOptions& options) {
   options.encoders = {"attention", "convolution", "gru", "lstm"}, options.positions = {"rotary", "relative"};
@@ -54,10 +54,10 @@ void RequireReach(const StudyOptions& options) {
   if (options.for_seconds <= options.seconds)
     throw InvalidArgument(fmt::format("for: {:g} s is not longer than the {:g} s of each training; lower --seconds instead",
                                       options.for_seconds, options.seconds));
-  if (options.for_seconds > kMostTimes * options.seconds) {
+  if (options.for_seconds > kFurthest * options.seconds) {
     throw InvalidArgument(fmt::format(
         "for: {:g} s is more than {:g} times the {:g} s of each training, and curves reach no further; give --seconds {:g}",
-        options.for_seconds, kMostTimes, options.seconds, std::ceil(options.for_seconds / kMostTimes)));
+        options.for_seconds, kFurthest, options.seconds, std::ceil(options.for_seconds / kFurthest)));
   }
 }
 

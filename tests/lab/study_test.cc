@@ -240,6 +240,32 @@ TEST(StudyFindingsTest, AModelIsWorthItOnlyAheadOfWhatNeedsNone) {
   EXPECT_TRUE(Holds(hidden, "others may predict better")) << hidden;
 }
 
+// A verdict that a longer training may reverse would turn.
+TEST(StudyFindingsTest, AModelWhoseCurveFallsIsNotYetWorthIt) {
+  const auto with = [](const std::vector<CurvePoint>& curve) {
+    StudyResult result = Studied({{"gru", "none", About(2.6)}, {"lstm", "none", About(3.0)}});
+    result.tasks.front().contest.entries.front().curve = curve;
+    return result;
+  };
+  const auto worth = [](const StudyResult& result) {
+    return WorthFinding(result, result.tasks.front(), WorthOf(result.tasks.front()));
+  };
+  const StudyResult falls = with({{1, 4.0, 4.0}, {2, 3.3, 3.3}, {5, 2.6, 2.6}});
+  const std::string told = worth(falls);
+  EXPECT_TRUE(told.starts_with("A model is not worth so short a training: after 5 steps each, the GRU has 2.602")) << told;
+  EXPECT_TRUE(Holds(told, "It may be worth a longer one: by its curve the GRU comes to 2.050 in one 2 times as long.")) << told;
+  EXPECT_TRUE(told.ends_with(" Until then take counting runs of 4 characters.")) << told;
+  EXPECT_NE(NextCommand(falls), "") << "the choice is decided, and yet more training tells more";
+  // Falls by 0.01 a doubling, of which there are three.
+  const StudyResult flat = with({{1, 2.63, 2.63}, {2, 2.61, 2.61}, {5, 2.6, 2.6}});
+  EXPECT_TRUE(worth(flat).starts_with("A model is not worth training")) << worth(flat);
+  EXPECT_TRUE(worth(flat).ends_with("Take counting runs of 4 characters.")) << worth(flat);
+  EXPECT_EQ(NextCommand(flat), "");
+  // The best was long ago: more training harms.
+  const StudyResult past = with({{1, 4.0, 4.0}, {2, 2.6, 2.6}, {5, 2.7, 2.7}});
+  EXPECT_TRUE(worth(past).starts_with("A model is not worth training")) << worth(past);
+}
+
 TEST(StudyFindingsTest, TheChoiceHasAPriceAndNamesWhatIsAsGood) {
   const auto choice = [](const StudyResult& result) {
     return ChoiceFinding(result, result.tasks.front(), WorthOf(result.tasks.front()));
