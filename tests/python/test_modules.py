@@ -141,6 +141,24 @@ def test_schemes_serve_heads_of_any_width(name):
     assert not torch.allclose(expected, without)
 
 
+NAMED = "rotary alibi relative t5 shaw kerple kerple_power sandwich fire temperature sinusoidal_bias transformer_xl deberta cope xpos"
+
+
+@pytest.mark.parametrize("name, causal", [(name, causal) for name in NAMED.split() for causal in (None, True)][:-2] + [("xpos", True)])
+def test_layers_take_a_scheme_by_its_name(name, causal):
+    layer = heed.nn.MultiHeadAttention(10, 2, 0.0, head_dim=8, position=name, causal=causal)
+    X = torch.randn(2, 7, 10)
+    given = heed.nn.MultiHeadAttention(10, 2, 0.0, head_dim=8, position=layer.position, causal=causal)
+    given.load_state_dict(layer.state_dict())
+    assert torch.equal(layer(X, X, X), given(X, X, X))
+    block = heed.book.TransformerEncoderBlock(16, 32, 2, 0.0, causal=causal, position=name)
+    other = heed.book.TransformerDecoderBlock(16, 32, 2, 0.0, position=name)
+    assert type(block.attention.position) is type(other.attention1.position) is type(layer.position)
+    if name == "t5":  # a causal layer spends no bucket on later keys
+        of_later = layer.position.bucket_of_offset[129:]
+        assert (of_later == 0).all() if causal else (of_later > 15).all()
+
+
 def test_an_edition_keeps_its_weights_and_others_say_what_to_do():
     X, lens = torch.randn(2, 5, 8), torch.tensor([3, 0])
     silent = heed.nn.MultiHeadAttention(8, 2, 0.0)
@@ -299,6 +317,9 @@ X = torch.zeros(2, 3, 8)
         (lambda: heed.nn.MultiHeadAttention(8, 3, 0.0, head_dim=0), "head_dim must be at least 1, got 0"),
         (lambda: heed.nn.MultiHeadAttention(8, 2, 0.0, key_size=0), "key_size must be at least 1, got 0"),
         (lambda: heed.nn.MultiHeadAttention(8, 2, 0.0, position=heed.positions.Learned(8)), "Learned is added to the input"),
+        (lambda: heed.nn.MultiHeadAttention(8, 2, 0.0, position="learned"), "Learned is added to the input"),
+        (lambda: heed.nn.MultiHeadAttention(8, 2, 0.0, position="rope"), "position: expected one of none, .*, got 'rope'"),
+        (lambda: heed.nn.MultiHeadAttention(8, 2, 0.0, position="xpos"), "'xpos' needs causal attention"),
         (lambda: heed.nn.MultiHeadAttention(8, 2, 0.0, edition="d2l"), "edition.*d2l-1.0.3, d2l-0.17.6.*'d2l'"),
         (lambda: heed.nn.MultiHeadAttention(8, 2, 0.0)(*[X] * 3, mask=torch.ones(3, 3)), "mask.*bool"),
         (lambda: heed.nn.MultiHeadAttention(8, 2, 0.0)(*[X] * 3, mask=torch.ones(4, 3) > 0), "mask"),
@@ -320,8 +341,8 @@ def test_what_is_no_tensor_is_named():
     for name, operands in (("queries", (None, X, X)), ("keys", (X, [1.0], X)), ("values", (X, X, 3))):
         with pytest.raises(TypeError, match=f"{name}: expected a tensor"):
             module(*operands)
-    with pytest.raises(TypeError, match="position: expected a scheme of heed.positions, got str"):
-        heed.nn.MultiHeadAttention(8, 2, 0.0, position="rotary")
+    with pytest.raises(TypeError, match="position: expected a name or a scheme of heed.positions, got int"):
+        heed.nn.MultiHeadAttention(8, 2, 0.0, position=3)
     for name in ("mask", "bias"):
         with pytest.raises(TypeError, match=f"{name}: expected a tensor"):
             module(X, X, X, **{name: [[True]]})

@@ -5,11 +5,11 @@ from __future__ import annotations
 import torch
 from typing_extensions import TypedDict
 
-from .. import positions
 from .._order import Causal, EmptyRow, Precision
 from .._places import Positions
 from .._programs import MaskProgram, ScoreProgram
 from ._query_key_norm import Norms
+from ._scheme_choice import LayerScheme
 
 
 class CallOptions(TypedDict, total=False):
@@ -28,7 +28,7 @@ class LayerOptions(TypedDict, total=False):
 
     kv_heads: int | None
     head_dim: int | None
-    position: positions.Scheme | None
+    position: LayerScheme
     causal: Causal
     window: tuple[int, int] | None
     scale: float | None

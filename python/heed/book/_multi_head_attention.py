@@ -17,11 +17,11 @@ from .._described import refuse_others, takes
 from .._order import Causal, EmptyRow, Precision
 from .._places import Positions
 from .._results import AttentionOutput
-from ..positions._scheme import InputScheme
 from ._edition import Edition, KeepsWeights, Kept, checked
 from ._layer_options import CallOptions
 from ._linear import joint, linear, projected
 from ._query_key_norm import Norms, QueryKeyNorm
+from ._scheme_choice import LayerScheme, scheme_of_layer
 from ._steps import by_head, clamped_lens, positions_behind
 
 
@@ -34,9 +34,11 @@ class MultiHeadAttention(KeepsWeights):
     value_size              widths of the inputs, num_hiddens unless given
     kv_heads                heads of keys and values, num_heads unless given
     head_dim                width of a head, num_hiddens / num_heads unless given
-    position, causal,
-    window, scale, softcap,
-    empty_row, precision    as heed.attention takes them
+    position                a scheme of heed.positions, which layers may share, or a name for a scheme of its own: "rotary", "alibi",
+                            "t5" and so on, as AttentionEncoder has them
+    causal, window, scale,
+    softcap, empty_row,
+    precision               as heed.attention takes them
     query_key_norm          "l2" or "rms": a QueryKeyNorm normalises queries and keys in each head before the positional scheme.
                             With "l2" scores are cosines times a trainable number, and scale is 1 unless given
     edition                 "d2l-1.0.3" or "d2l-0.17.6" gives the book's results: queries without keys take the mean of all
@@ -99,7 +101,7 @@ class MultiHeadAttention(KeepsWeights):
         value_size: int | None = None,
         kv_heads: int | None = None,
         head_dim: int | None = None,
-        position: positions.Scheme | None = None,
+        position: LayerScheme = None,
         causal: Causal = None,
         window: tuple[int, int] | None = None,
         scale: float | None = None,
@@ -113,7 +115,7 @@ class MultiHeadAttention(KeepsWeights):
 
         ValueError for num_hiddens that is no multiple of num_heads without head_dim, num_heads that is no multiple of kv_heads,
         widths below 1, dropout outside [0, 1), an unknown norm or edition or a scheme that is added to the input; TypeError for
-        a position that is no scheme. forward checks causal, window, scale, softcap, empty_row and precision, as heed.attention
+        a position that is neither. forward checks causal, window, scale, softcap, empty_row and precision, as heed.attention
         does.
         """
         super().__init__()
@@ -133,12 +135,9 @@ class MultiHeadAttention(KeepsWeights):
             raise ValueError(f"num_heads ({num_heads}) must be a multiple of kv_heads ({kv_heads})")
         if not 0.0 <= dropout < 1.0:
             raise ValueError(f"dropout must lie in [0, 1), got {dropout}")
-        if position is not None and not isinstance(position, positions.Scheme):
-            raise TypeError(f"position: expected a scheme of heed.positions, got {type(position).__name__}")
-        if isinstance(position, InputScheme):
-            raise ValueError(f"position: {type(position).__name__} is added to the input, not inside attention; apply it before")
         self.num_hiddens, self.num_heads, self.kv_heads, self.head_dim = num_hiddens, num_heads, kv_heads, head_dim
-        self.dropout, self.causal, self.position, self.edition = dropout, causal, position, checked(edition)
+        self.dropout, self.causal, self.edition = dropout, causal, checked(edition)
+        self.position = scheme_of_layer(position, heads=num_heads, head_dim=head_dim, causal=bool(causal))
         self.window, self.scale, self.softcap = window, scale, softcap
         self.empty_row = empty_row if edition is None else "uniform"
         self.precision = precision

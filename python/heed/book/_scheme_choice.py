@@ -1,12 +1,28 @@
-"""A positional scheme for every layer of a stack, by name or by a function that makes one."""
+"""Positional schemes of layers: of one layer by name or as it is, of every layer of a stack by name or by a function."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 from .. import positions
+from ..positions._scheme import InputScheme
 
+LayerScheme = str | positions.Scheme | None
 SchemeChoice = str | Callable[[], positions.Scheme] | None
+
+
+def scheme_of_layer(choice: LayerScheme, *, heads: int, head_dim: int, causal: bool) -> positions.Scheme | None:
+    """A scheme inside attention with these heads, for a name a new one. TypeError for something else, ValueError for an unknown
+    name, for "xpos" unless causal, and for a scheme that is added to the input."""
+    if isinstance(choice, str):
+        scheme = scheme_maker(choice, heads=heads, width=heads * head_dim, causal=causal)()
+    elif choice is None or isinstance(choice, positions.Scheme):
+        scheme = choice
+    else:
+        raise TypeError(f"position: expected a name or a scheme of heed.positions, got {type(choice).__name__}")
+    if isinstance(scheme, InputScheme):
+        raise ValueError(f"position: {type(scheme).__name__} is added to the input, not inside attention; apply it before")
+    return scheme
 
 
 def scheme_maker(

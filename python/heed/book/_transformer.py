@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Literal, cast, overload
 import torch
 from typing_extensions import TypedDict, Unpack
 
-from .. import positions
 from .._cache import KeyValueCache
 from .._described import refuse_others, takes
 from .._order import Causal, EmptyRow
@@ -18,7 +17,7 @@ from ._layer_options import CallOptions
 from ._multi_head_attention import MultiHeadAttention
 from ._positional_encoding import PositionalEncoding
 from ._query_key_norm import Norms
-from ._scheme_choice import SchemeChoice, scheme_maker
+from ._scheme_choice import LayerScheme, SchemeChoice, scheme_maker
 from ._sublayers import Activation, AddNorm, Norm, PositionWiseFFN, checked_activation, checked_norm
 
 
@@ -112,7 +111,7 @@ class TransformerEncoderBlock(Block):
         use_bias: bool = False,
         *,
         causal: Causal = None,
-        position: positions.Scheme | None = None,
+        position: LayerScheme = None,
         **options: Unpack[BlockOptions],
     ) -> None:
         """ValueError as MultiHeadAttention raises it, for ffn_num_hiddens below 0 and for another norm or activation."""

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any, Literal, cast, overload
 import torch
 from typing_extensions import Unpack
 
-from .. import positions
 from ._caches import DecoderBlockCache, DecoderCache
 from ._multi_head_attention import MultiHeadAttention
-from ._scheme_choice import SchemeChoice, scheme_maker
+from ._scheme_choice import LayerScheme, SchemeChoice, scheme_maker
 from ._sublayers import AddNorm
 from ._transformer import Block, BlockOptions, Stack, takes_block_options
 
@@ -26,7 +25,7 @@ class TransformerDecoderBlock(Block):
     and a norm.
 
     encoder_size            width of the encoder's outputs, num_hiddens unless given
-    position                a scheme inside self-attention
+    position                a scheme inside self-attention, or its name
     empty_row,
     query_key_norm, edition of both attentions
 
@@ -54,7 +53,7 @@ class TransformerDecoderBlock(Block):
         use_bias: bool = False,
         *,
         encoder_size: int | None = None,
-        position: positions.Scheme | None = None,
+        position: LayerScheme = None,
         **options: Unpack[BlockOptions],
     ) -> None:
         """ValueError as TransformerEncoderBlock raises it."""
