@@ -6,8 +6,8 @@
 
 #include "heed/error.h"
 #include "heed/portable_math.h"
+#include "heed/shape_text.h"
 #include "parameter.h"
-#include "shape_text.h"
 
 namespace heed {
 namespace {

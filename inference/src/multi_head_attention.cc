@@ -9,9 +9,9 @@
 #include "batch_attention.h"
 #include "heed/error.h"
 #include "heed/portable_math.h"
+#include "heed/shape_text.h"
 #include "heed/thread_workspace.h"
 #include "parameter.h"
-#include "shape_text.h"
 
 namespace heed {
 namespace {

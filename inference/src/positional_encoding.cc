@@ -4,8 +4,8 @@
 #include <string>
 
 #include "heed/error.h"
+#include "heed/shape_text.h"
 #include "parameter.h"
-#include "shape_text.h"
 
 namespace heed {
 namespace {

@@ -6,9 +6,9 @@
 
 #include "config_reader.h"
 #include "heed/error.h"
+#include "heed/shape_text.h"
 #include "series/answerer.h"
 #include "series/windows.h"
-#include "shape_text.h"
 
 namespace heed {
 namespace {

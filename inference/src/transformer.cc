@@ -3,7 +3,7 @@
 #include <string>
 
 #include "heed/error.h"
-#include "shape_text.h"
+#include "heed/shape_text.h"
 
 namespace heed {
 namespace {

@@ -46,6 +46,7 @@ class Options(TypedDict, total=False):
 
 _NOT_NONE: dict[str, Any] = {"dropout": 0.0, "batch_offset": 0, "empty_row": "zero", "precision": "float32"}
 DEFAULTS: dict[str, Any] = {**dict.fromkeys(Options.__annotations__), **_NOT_NONE}
+takes_options = takes(Options, **_NOT_NONE)
 # Those that the short way takes.
 _PLAIN = {"scale", "causal"}
 
@@ -159,7 +160,7 @@ def attention(
 ) -> Any: ...
 
 
-@takes(Options, **_NOT_NONE)
+@takes_options
 def attention(
     query: Array,
     key: Array,
@@ -318,12 +319,16 @@ def attention_packed(
 ) -> Any: ...
 
 
+@takes_options
 def attention_packed(
     query: Array,
     key: Array,
     value: Array,
     query_offsets: Array,
     key_offsets: Array,
+    *,
+    return_lse: bool = False,
+    return_statistics: bool = False,
     **options: Any,
 ) -> torch.Tensor | AttentionOutput | Any:
     """heed.attention for sequences of different lengths that lie end to end, without padding.
@@ -342,4 +347,5 @@ def attention_packed(
     rows = rows_of_tokens(query, key, value)
     if options.get("return_weights"):
         raise ValueError("return_weights: not defined for packed sequences")
+    options |= {"return_lse": return_lse, "return_statistics": return_statistics}
     return tokens_first(attention(*rows, packed=offsets_of((query_offsets, key_offsets)), **options))

@@ -9,7 +9,8 @@ from typing import Any, Literal, overload
 import torch
 from typing_extensions import Unpack
 
-from ._attention import Options, attention
+from ._attention import DEFAULTS, Options, attention
+from ._described import takes
 from ._foreign_arrays import Array, DLPackArray, Foreign, tensor_of, through
 from ._places import Positions, joined, row_of
 from ._results import AttentionOutput, WeightsOf
@@ -272,7 +273,16 @@ class KeyValueCache:
         **options: Unpack[Options],
     ) -> Any: ...
 
-    def attend(self, query: Array, **options: Any) -> torch.Tensor | AttentionOutput | Any:
+    @takes(Options, **{**DEFAULTS, "causal": True})
+    def attend(
+        self,
+        query: Array,
+        *,
+        return_lse: bool = False,
+        return_weights: bool | WeightsOf = False,
+        return_statistics: bool = False,
+        **options: Any,
+    ) -> torch.Tensor | AttentionOutput | Any:
         """heed.attention of query [batch, Hq, n, head_dim] over all tokens; the last query is the last appended token.
 
         If rows hold different numbers of tokens, row b's last query is its last token; you may give query_lengths, and then the
@@ -286,6 +296,7 @@ class KeyValueCache:
         positions=True, since positions go on from call to call. Returns and raises what heed.attention does, and ValueError for
         another scheme than the cache's or other key_positions than its keys were turned by; it does not change the cache.
         """
+        options |= {"return_lse": return_lse, "return_weights": return_weights, "return_statistics": return_statistics}
         if "causal" not in options:
             scheme = self.position or options.get("position")
             options["causal"] = None if scheme is not None and scheme.axes is not None else True

@@ -2,8 +2,9 @@
 
     python3 check_house.py ROOT
 
-Rooms: an include points to the same room or to one on its left (engine, inference, nn, lab, book, cli; python sits beside lab). A room's
-private headers (its src/) are its own; tests and benches of a room may see what the room sees, and its private headers.
+Rooms: an include points to the same room or to one on its left (engine, weights, inference, nn, lab, book, cli; python sits beside
+lab). A room's private headers (its src/) are its own; tests and benches of a room may see what the room sees, and its private
+headers.
 Floors: inside engine/src an include points to the same floor or a lower one. The reference sees the public headers and core,
 and no other part of the engine sees the reference.
 Schemes: no file of the engine names a positional scheme but those of its folder.
@@ -21,13 +22,13 @@ import pathlib
 import re
 import sys
 
-ROOMS = {"engine": 0, "inference": 1, "nn": 2, "lab": 3, "python": 3, "book": 4, "cli": 5}
+ROOMS = {"engine": 0, "weights": 1, "inference": 2, "nn": 3, "lab": 4, "python": 4, "book": 5, "cli": 6}
 FLOORS = ["include", "core", "simd", "program", "attention", "position", "dispatch", "mixers"]
 CORE = ["report", "data", "options", "training", "runs"]
 LAB = [*CORE, "series", "inspection", "study"]
 WHOLE = "companions"
 # Rooms that know no framework.
-FRAMEWORKLESS = ("engine", "inference")
+FRAMEWORKLESS = ("engine", "weights", "inference")
 TORCH = ("torch/", "ATen/", "c10/", "caffe2/")
 # A folder a positional scheme, with its public header, plain and SIMD part, and its formulas.
 SCHEMES = pathlib.Path("engine/src/position")
@@ -53,7 +54,7 @@ SEES_ADDRESSES = ("nn/src/tensor_view.h", "nn/src/safetensors")
 ADDRESS = re.compile(r"\b\w*data_ptr\b")
 MAX_LINES = 500
 VAGUE_NAMES = {"utils", "util", "common", "helpers", "helper", "misc"}
-SOURCE_FOLDERS = ("engine", "inference", "nn", "lab", "book", "cli", "python", "tests", "bench", "examples", "cmake")
+SOURCE_FOLDERS = ("engine", "weights", "inference", "nn", "lab", "book", "cli", "python", "tests", "bench", "examples", "cmake")
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*(?:include|define[ \t]+HWY_TARGET_INCLUDE)[ \t]+[<"]([^>"]+)[>"]', re.MULTILINE)
 UNFINISHED = re.compile(r"\b(TOD[O]|FIXM[E]|XX[X]|HAC[K])\b")
 # nlohmann's dump() throws where a text is not UTF-8, and names of files need not be.
@@ -65,7 +66,7 @@ HEADING = re.compile(r"^#+ +(.*?) *$", re.MULTILINE)
 
 def resolve(root, path, name):
     """The file of this repository that an include names, relative to the root, or None for a foreign header."""
-    rooms = [root / room / kind for room in ("engine", "inference", "nn") for kind in ("include", "src")]
+    rooms = [root / room / kind for room in ("engine", "weights", "inference", "nn") for kind in ("include", "src")]
     folders = [path.parent, *rooms, *sorted((root / SCHEMES).glob("*/include")), root]
     for folder in folders:
         # What is made from a template follows the rules of its template.

@@ -17,7 +17,7 @@ import time
 import xml.etree.ElementTree
 
 HERE = pathlib.Path(__file__).resolve().parent
-ROOMS = ("engine", "inference", "nn", "lab", "book")
+ROOMS = ("engine", "weights", "inference", "nn", "lab", "book")
 MARKS = {"fast": "not long and not tail", "tail": "tail and not long", "long": "long"}
 OWN = {"engine": ["engine", "inference"], "nn": ["nn", "tests/python"], "lab": ["lab"], "book": ["book"], "python": ["tests/python"]}
 # Seconds of its room's tests that a fault meets alone.

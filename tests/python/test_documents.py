@@ -25,7 +25,7 @@ PAGES = {
 }
 # Those of positional schemes lie in their folders; of those made by the build the templates are looked at.
 FOLDERS = (
-    ROOT / "engine/include", *sorted(ROOT.glob("engine/src/position/*/include")), ROOT / "inference/include", ROOT / "nn/include"
+    ROOT / "engine/include", *sorted(ROOT.glob("engine/src/position/*/include")), ROOT / "weights/include", ROOT / "inference/include", ROOT / "nn/include"
 )
 HEADERS = {
     path.relative_to(folder).as_posix().removesuffix(".in"): path

@@ -134,11 +134,38 @@ def test_further_options_and_programs():
 
         class Layer(torch.nn.Module):
             def forward(self, query, key, value):
-                return heed.attention(query, key, value, **options)  # noqa: B023  within this round
+                return heed.attention(query, key, value, return_lse=True, **options)[:2]  # noqa: B023  within this round
 
         inputs = torch.randn(2, 4, 9, 8), torch.randn(2, 2, 9, 8), torch.randn(2, 2, 9, 8)
         plain = torch.export.export(Layer(), inputs, strict=False).run_decompositions(dict(FORMULAS))
         torch.testing.assert_close(plain.module()(*inputs), Layer()(*inputs), rtol=1e-5, atol=1e-5)
+
+
+def test_the_log_sum_exp_is_exported_where_it_is_asked_for(tmp_path):
+    pytest.importorskip("onnxscript")
+    runtime = pytest.importorskip("onnxruntime")
+    import onnx
+
+    class Layer(torch.nn.Module):
+        def __init__(self, return_lse):
+            super().__init__()
+            self.return_lse = return_lse
+
+        def forward(self, query, key, lengths):
+            result = heed.attention(query, key, key, causal=True, key_lengths=lengths, return_lse=self.return_lse)
+            return result[:2] if self.return_lse else result
+
+    inputs = torch.randn(2, 4, 9, 8), torch.randn(2, 2, 9, 8), torch.tensor([0, 5])
+    for asked in (True, False):
+        heed.export_onnx(Layer(asked), inputs, tmp_path / "layer.onnx", dynamic=False)
+        operators = [node.op_type for node in onnx.load(tmp_path / "layer.onnx").graph.node]
+        assert "Attention" in operators and ("ReduceLogSumExp" in operators) == asked
+        session = runtime.InferenceSession(tmp_path / "layer.onnx", providers=["CPUExecutionProvider"])
+        names = [one.name for one in session.get_inputs()]
+        found = session.run(None, {name: tensor.numpy() for name, tensor in zip(names, inputs, strict=True)})
+        expected = Layer(asked)(*inputs)
+        for one, other in zip(found, expected if asked else [expected], strict=True):
+            torch.testing.assert_close(torch.from_numpy(one), other, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])

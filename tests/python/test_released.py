@@ -77,7 +77,7 @@ CALLS = {
         {},
     ),
     "KeyValueCache.append": ({"key": NEEDED, "value": NEEDED}, {}),
-    "KeyValueCache.attend": ({"query": NEEDED}, _OPTIONS),
+    "KeyValueCache.attend": ({"query": NEEDED}, {**_OPTIONS, "causal": True}),
     "KeyValueCache.truncate": ({"length": NEEDED}, {}),
     "KeyValueCache.reorder": ({"rows": NEEDED}, {}),
     "nn.MultiHeadAttention": (
@@ -153,8 +153,6 @@ CALLS = {
     "positions.Rotary.frequencies": ({"positions": None}, {}),
     "positions.Rotary.rotate": ({"query": NEEDED, "key": NEEDED, "query_positions": 0, "key_positions": 0}, {}),
 }
-# What takes further options hands them to this function.
-HANDED_ON = {"attention_packed": "attention", "KeyValueCache.attend": "attention"}
 # Other names, by what they are below heed.
 NAMES = {
     "": [
@@ -217,8 +215,6 @@ def test_calls_written_for_the_release_are_accepted(name):
     parameters = parameters_of(name)
     positional = [p for p in parameters if p.kind == p.POSITIONAL_OR_KEYWORD]
     assert [p.name for p in positional[: len(in_order)]] == list(in_order)
-    if name in HANDED_ON and any(p.kind == p.VAR_KEYWORD for p in parameters):
-        parameters = parameters + parameters_of(HANDED_ON[name])
     today = {p.name: p for p in reversed(parameters)}
     for parameter, default in {**in_order, **by_name}.items():
         assert today[parameter].kind in (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY), parameter

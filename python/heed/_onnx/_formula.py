@@ -150,23 +150,34 @@ class _Call:
         below, above = met.gather(-1, low.long()), met.gather(-1, (low.long() + 1).clamp(max=last))
         return scores + below + (place - low) * (above - below)
 
-    def output(self) -> torch.Tensor:
-        """[B, H, N, width of the values]"""
-        seen, given = self.seen(), self.given
-        is_sum = not any(given.get(name) for name in ("softcap", "score_program"))
-        if is_sum and all(given.get(name) is None for name in ("contextual_position", "column_decay", "content_values", "sinks")):
-            return self._by_pytorch(seen)
+    def masked_scores(self) -> torch.Tensor:
+        """[B, H, N, M], or M + 1 with the sinks' as the last; -inf where nobody sees."""
+        seen, sinks = self.seen(), self.table("sinks")
         scores = self.scores(seen)
         if seen is not None:
             scores = torch.where(seen, scores, -torch.inf)
-        if (sinks := self.table("sinks")) is None:
-            weights = torch.softmax(scores, -1)
-        else:
-            sinks = sinks.reshape(1, -1, 1) if sinks.dim() == 1 else sinks
-            last = sinks.unsqueeze(-1).expand(*scores.shape[:3], 1)
-            weights = torch.softmax(torch.cat([scores, last], -1), -1)[..., :-1]
-        # A row without keys is 0: one that sees none, or whose every score is -inf.
-        weights = torch.where(scores.amax(-1, keepdim=True) == -torch.inf, 0.0, weights)
+        if sinks is None:
+            return scores
+        sinks = sinks.reshape(1, -1, 1) if sinks.dim() == 1 else sinks
+        return torch.cat([scores, sinks.unsqueeze(-1).expand(*scores.shape[:3], 1)], -1)
+
+    def without_keys(self, scores: torch.Tensor) -> torch.Tensor:
+        """Whether a row sees no key, or has scores of -inf alone, [B, H, N, 1]."""
+        return scores[..., : self.key.shape[2]].amax(-1, keepdim=True) == -torch.inf
+
+    def lse(self) -> torch.Tensor:
+        """[B, H, N]; exporters drop what nobody reads."""
+        scores = self.masked_scores().to(torch.promote_types(self.query.dtype, torch.float32))
+        return torch.where(self.without_keys(scores).squeeze(-1), -torch.inf, torch.logsumexp(scores, -1))
+
+    def output(self) -> torch.Tensor:
+        """[B, H, N, width of the values]"""
+        given = self.given
+        is_sum = not any(given.get(name) for name in ("softcap", "score_program"))
+        if is_sum and all(given.get(name) is None for name in ("contextual_position", "column_decay", "content_values", "sinks")):
+            return self._by_pytorch(self.seen())
+        scores = self.masked_scores()
+        weights = torch.where(self.without_keys(scores), 0.0, torch.softmax(scores, -1)[..., : self.key.shape[2]])
         output = weights @ self.value
         if (table := self.table("content_values")) is not None:
             rows = self._rows(table.shape[0]).expand(weights.shape)
@@ -194,20 +205,21 @@ class _Call:
 
 
 def attention_forward(*operands: Any, **numbers: Any) -> Any:
-    """(output, None, None, None, None, None) of the operator's arguments. NotImplementedError, naming it, for an option that the
+    """(output, lse, None, None, None, None) of the operator's arguments. NotImplementedError, naming it, for an option that the
     formula does not know."""
     given = dict(zip(_NAMES, operands)) | numbers
     call = _Call(given.pop("query"), given.pop("key"), given.pop("value"), given)
     if given.get("empty_row", "zero") != "zero":
         raise NotImplementedError("export_onnx: empty_row='uniform' has no counterpart in ONNX")
-    output, by_steps = call.output(), call.query.stride(1) < call.query.stride(2)
+    output, lse, by_steps = call.output(), call.lse(), call.query.stride(1) < call.query.stride(2)
     if (lengths := given.get("query_lengths")) is not None:
         steps = torch.arange(output.shape[2], device=output.device)
-        output = torch.where((steps < lengths.unsqueeze(-1))[:, None, :, None], output, 0.0)
+        within = (steps < lengths.unsqueeze(-1))[:, None]
+        output, lse = torch.where(within.unsqueeze(-1), output, 0.0), torch.where(within, lse, -torch.inf)
     # In memory as the operator's output, whose views the module has traced. A copy: PyTorch's function may lay its output out
     # otherwise than its meta kernel says.
     order, copied = (0, 2, 1, 3) if by_steps else (0, 1, 2, 3), torch.contiguous_format
-    return output.permute(order).clone(memory_format=copied).permute(order), None, None, None, None, None
+    return output.permute(order).clone(memory_format=copied).permute(order), lse, None, None, None, None
 
 
 def clamp_valid_lens(lengths: torch.Tensor, batch: Any, queries: Any, steps: Any) -> torch.Tensor:

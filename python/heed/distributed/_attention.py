@@ -10,7 +10,7 @@ import torch.distributed as dist
 from typing_extensions import Unpack
 
 from .. import _axes, _operators
-from .._attention import DEFAULTS, Options
+from .._attention import DEFAULTS, Options, takes_options
 from .._call import autocast_type, call_of, check_operand, drawn_seed, rows_of_tokens
 from .._compiler import break_graph
 from .._order import causal_name
@@ -43,6 +43,7 @@ class _Request(NamedTuple):
 
 
 @break_graph
+@takes_options
 def attention(
     query: torch.Tensor,
     key: torch.Tensor,
@@ -94,6 +95,7 @@ def attention(
 
 
 @break_graph
+@takes_options
 def attention_packed(
     query: torch.Tensor,
     key: torch.Tensor,
@@ -120,6 +122,7 @@ def attention_packed(
 
 
 @break_graph
+@takes_options
 def plan(
     query: torch.Tensor,
     key: torch.Tensor,

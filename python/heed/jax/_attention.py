@@ -44,6 +44,9 @@ class Options(TypedDict, total=False):
     precision: Precision
 
 
+_takes_options = takes(Options, dropout=0.0, batch_offset=0, empty_row="zero", precision="float32")
+
+
 def _weights(call: Gathered, lse: jax.Array, asked: bool | WeightsOf) -> jax.Array:
     chosen = asked if isinstance(asked, WeightsOf) else WeightsOf()
     batch, q_heads, q_len, kv_len = call.shape
@@ -147,7 +150,7 @@ def attention(
 ) -> jax.Array | AttentionOutput: ...
 
 
-@takes(Options, dropout=0.0, batch_offset=0, empty_row="zero", precision="float32")
+@_takes_options
 def attention(
     query: Array,
     key: Array,
@@ -211,6 +214,7 @@ def attention(
     return _attend(gathered(query, key, value, layout, options), return_lse, return_weights, return_statistics)
 
 
+@_takes_options
 def attention_packed(
     query: Array,
     key: Array,

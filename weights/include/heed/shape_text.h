@@ -1,6 +1,6 @@
 // Shapes as messages show them.
-#ifndef HEED_INFERENCE_SRC_SHAPE_TEXT_H_
-#define HEED_INFERENCE_SRC_SHAPE_TEXT_H_
+#ifndef HEED_SHAPE_TEXT_H_
+#define HEED_SHAPE_TEXT_H_
 
 #include <cstdint>
 #include <string>
@@ -17,4 +17,4 @@ std::string ShapeText(const Extents& extents) {
 
 }  // namespace heed
 
-#endif  // HEED_INFERENCE_SRC_SHAPE_TEXT_H_
+#endif  // HEED_SHAPE_TEXT_H_

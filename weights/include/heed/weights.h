@@ -13,6 +13,8 @@
 
 namespace heed {
 
+namespace weights {
+
 // A parameter that can be filled.
 struct Parameter {
   std::string name;            // dotted, "W_q.weight"
@@ -21,6 +23,16 @@ struct Parameter {
   std::function<void(std::span<const float>)> assign;
 };
 
+// Numbers in the caller's memory, row-major.
+struct Array {
+  std::vector<int64_t> shape;
+  std::span<const float> values;
+};
+
+}  // namespace weights
+using weights::Array;
+using weights::Parameter;
+
 // The parameters of a layer, in the order of their making. They point into the layer, which must neither move nor end before.
 struct Parameters {
   std::vector<Parameter> list;
@@ -28,12 +40,6 @@ struct Parameters {
 
   // Adds the parameters of an inner layer below its name: "W_q" and "weight" become "W_q.weight".
   void Add(const std::string& name, Parameters inner);
-};
-
-// Numbers in the caller's memory, row-major.
-struct Array {
-  std::vector<int64_t> shape;
-  std::span<const float> values;
 };
 
 // Fills every parameter from a checkpoint with a framework's own names and layouts: d2l's layers in PyTorch, Flax, Keras,

@@ -1,6 +1,6 @@
 // A parameter of heed's as a table calls it.
-#ifndef HEED_INFERENCE_SRC_WEIGHT_SPELLING_H_
-#define HEED_INFERENCE_SRC_WEIGHT_SPELLING_H_
+#ifndef HEED_WEIGHTS_SRC_WEIGHT_SPELLING_H_
+#define HEED_WEIGHTS_SRC_WEIGHT_SPELLING_H_
 
 #include <set>
 #include <string>
@@ -38,4 +38,4 @@ bool IsSwitchedOff(const WeightTarget& target, const WeightTable& table, const M
 
 }  // namespace heed
 
-#endif  // HEED_INFERENCE_SRC_WEIGHT_SPELLING_H_
+#endif  // HEED_WEIGHTS_SRC_WEIGHT_SPELLING_H_

@@ -1,6 +1,6 @@
 // The index of a checkpoint that is cut into several safetensors files (model.safetensors.index.json).
-#ifndef HEED_INFERENCE_SRC_SAFETENSORS_INDEX_H_
-#define HEED_INFERENCE_SRC_SAFETENSORS_INDEX_H_
+#ifndef HEED_WEIGHTS_SRC_SAFETENSORS_INDEX_H_
+#define HEED_WEIGHTS_SRC_SAFETENSORS_INDEX_H_
 
 #include <cstdint>
 #include <map>
@@ -21,4 +21,4 @@ std::map<std::string, std::string> ReadSafetensorsIndex(const std::string& path,
 
 }  // namespace heed
 
-#endif  // HEED_INFERENCE_SRC_SAFETENSORS_INDEX_H_
+#endif  // HEED_WEIGHTS_SRC_SAFETENSORS_INDEX_H_

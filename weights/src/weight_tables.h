@@ -1,6 +1,6 @@
 // How checkpoints name and lay out the parameters of heed's modules.
-#ifndef HEED_INFERENCE_SRC_WEIGHT_TABLES_H_
-#define HEED_INFERENCE_SRC_WEIGHT_TABLES_H_
+#ifndef HEED_WEIGHTS_SRC_WEIGHT_TABLES_H_
+#define HEED_WEIGHTS_SRC_WEIGHT_TABLES_H_
 
 #include <optional>
 #include <span>
@@ -108,4 +108,4 @@ const char* NameOf(Layers layers);
 
 }  // namespace heed
 
-#endif  // HEED_INFERENCE_SRC_WEIGHT_TABLES_H_
+#endif  // HEED_WEIGHTS_SRC_WEIGHT_TABLES_H_

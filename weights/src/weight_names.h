@@ -1,6 +1,6 @@
 // Names of parameters as checkpoints spell them, to dotted paths of attributes.
-#ifndef HEED_INFERENCE_SRC_WEIGHT_NAMES_H_
-#define HEED_INFERENCE_SRC_WEIGHT_NAMES_H_
+#ifndef HEED_WEIGHTS_SRC_WEIGHT_NAMES_H_
+#define HEED_WEIGHTS_SRC_WEIGHT_NAMES_H_
 
 #include <string>
 #include <string_view>
@@ -31,4 +31,4 @@ std::vector<std::string> DottedNames(const std::vector<std::string>& names, cons
 
 }  // namespace heed
 
-#endif  // HEED_INFERENCE_SRC_WEIGHT_NAMES_H_
+#endif  // HEED_WEIGHTS_SRC_WEIGHT_NAMES_H_

@@ -21,6 +21,8 @@ const char* NameOf(Framework framework);
 // The entry "format" that the framework's own tools write into a safetensors file's metadata.
 const char* FormatOf(Framework framework);
 
+namespace weights {
+
 // The layers whose names a written checkpoint has. Reading tells them by the names.
 enum class Layers {
   kUsual,  // kD2l if the framework has it; kOwn for nanoGPT; for Hugging Face the first of kBert, kLlama, kT5, kVit, kGpt2 that
@@ -34,9 +36,6 @@ enum class Layers {
   kLlama,
   kT5,
 };
-
-// "d2l", "own", "nnx", "bert", "vit", "gpt2", "llama", "t5"; throws InvalidArgument that lists them.
-Layers ParseLayers(const std::string& name);
 
 // The layout of a framework's tensor, compared with heed's parameter, whose Linear weights are [out, in].
 enum class Layout {
@@ -53,6 +52,13 @@ enum class Layout {
   kSecondColumns,
   kLastColumns,
 };
+
+}  // namespace weights
+using weights::Layers;
+using weights::Layout;
+
+// "d2l", "own", "nnx", "bert", "vit", "gpt2", "llama", "t5"; throws InvalidArgument that lists them.
+Layers ParseLayers(const std::string& name);
 
 // One of three parameters stacked in one tensor: its place, 0 to 2, and the stacked dimension of the framework's tensor.
 struct Third {

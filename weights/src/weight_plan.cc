@@ -9,7 +9,7 @@
 
 #include "heed/error.h"
 #include "heed/safetensors.h"
-#include "shape_text.h"
+#include "heed/shape_text.h"
 #include "weight_names.h"
 #include "weight_spelling.h"
 #include "weight_tables.h"

@@ -6,8 +6,8 @@
 
 #include "heed/error.h"
 #include "heed/safetensors.h"
+#include "heed/shape_text.h"
 #include "heed/weight_plan.h"
-#include "shape_text.h"
 #include "weight_names.h"
 #include "weight_spelling.h"
 #include "weight_tables.h"
