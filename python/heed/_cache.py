@@ -273,7 +273,7 @@ class KeyValueCache:
         **options: Unpack[Options],
     ) -> Any: ...
 
-    @takes(Options, **{**DEFAULTS, "causal": True})
+    @takes(Options, **(DEFAULTS | {"causal": True}))
     def attend(
         self,
         query: Array,
