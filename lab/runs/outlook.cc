@@ -36,22 +36,23 @@ Outlook OutlookOf(const ContestResult& result, double times) {
 
 std::optional<Overtaking> MayOvertake(const ContestResult& result, const Compared& with_method) {
   if (!with_method.apart() || with_method.ahead) return std::nullopt;
-  const double loss = with_method.loss - with_method.behind.gap;
+  const double yardstick = with_method.loss - with_method.behind.gap;
   std::optional<Overtaking> first;
   double least = INFINITY;
   for (const Judged& judged : result.verdict) {
     const Entry& entry = result.entries[judged.contender];
     if (judged.standing == Standing::kStopped || entry.curve.empty()) continue;
-    const auto gain = [&](double times) {
+    // The loss on the test part falls as that on the validation part does.
+    const auto after = [&](double times) {
       const std::optional<Foretold> then = Foretell(entry.curve, std::llround(times * static_cast<double>(entry.steps)));
-      return then ? then->gain : 0;
+      return then && then->gain > 0 ? judged.loss * then->loss / (then->loss + then->gain) : judged.loss;
     };
-    const double most = gain(kFurthest);
-    if (!(judged.loss - (1 + kLawErrs) * most < loss) || judged.loss - most >= least) continue;
-    least = judged.loss - most;
+    const double then = after(kFurthest), lowest = std::max(then - kLawErrs * (judged.loss - then), kLawErrs * then);
+    if (!(lowest < yardstick) || then >= least) continue;
+    least = then;
     double times = 2;
-    while (times < kFurthest && judged.loss - gain(times) >= loss) times *= 2;
-    first = {judged.contender, times, judged.loss - gain(times)};
+    while (times < kFurthest && after(times) >= yardstick) times *= 2;
+    first = {judged.contender, times, after(times)};
   }
   return first;
 }

@@ -41,8 +41,8 @@ struct Overtaking {
   double loss;            // on the test part, by then
 };
 // Where the model that is taken is behind a method without training: the model that would lose the least after kFurthest times
-// the steps, if that may be less than the method loses, by its curve or by half as much gain again. The times are the fewest of
-// 2, 4 and 8 that are expected to do.
+// the steps, if that may be less than the method loses: by its curve, or by half as much gain again, but not by more than half
+// of what the curve leaves. The times are the fewest of 2, 4 and 8 that are expected to do.
 std::optional<Overtaking> MayOvertake(const ContestResult& result, const Compared& with_method);
 
 nlohmann::ordered_json ToJson(const Outlook& outlook, const ContestResult& result);

@@ -2,11 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <optional>
 
 #include "lab/report/shell_word.h"
 #include "lab/runs/contest_page.h"
-#include "lab/runs/outlook.h"
 #include "lab/study/prose.h"
 
 namespace heed::lab {
@@ -55,6 +53,9 @@ std::vector<std::string> LeftOut(std::vector<std::string> known, const std::vect
   return known;
 }
 
+// The baseline that loses the least on the test part, which did not choose it.
+const Baseline& Luckiest(const StudiedTask& task) { return *std::ranges::min_element(task.baselines, {}, &Baseline::loss); }
+
 // The same study for those in the running with four times the time.
 std::string LongerStudy(const StudyResult& result, std::size_t least) {
   const ContestResult& contest = result.tasks.front().contest;
@@ -74,41 +75,41 @@ std::string LongerStudy(const StudyResult& result, std::size_t least) {
 
 const Entry& TakenOf(const ContestResult& contest) { return contest.entries[Recommend(contest).contender]; }
 
-Compared WorthOf(const StudiedTask& task) { return CompareWithMethod(task.contest, task.BestBaseline().blocks); }
-
-std::string WorthFinding(const StudyResult& result, const StudiedTask& task, const Compared& worth) {
-  const Measure& measure = task.contest.at_time.ColumnOf("loss").measure;
-  const Baseline& baseline = task.BestBaseline();
-  const Baseline& luckiest = *std::ranges::min_element(task.baselines, {}, &Baseline::loss);
-  const bool lucky = luckiest.loss < std::min(worth.loss, baseline.loss);
+Worth WorthOf(const StudiedTask& task) {
+  Worth worth{CompareWithMethod(task.contest, task.BestBaseline().blocks), "open", std::nullopt};
+  worth.later = MayOvertake(task.contest, worth);
   // A model that a simple method beats on the same test part is worth nothing for certain.
-  const bool disputed = worth.ahead && lucky, apart = worth.apart() && !disputed;
-  const std::optional<Overtaking> later = MayOvertake(task.contest, worth);
-  const char* how = disputed      ? "worth disputed"
-                    : !apart      ? "worth open"
-                    : worth.ahead ? "worth ahead"
-                    : later       ? "worth not yet"
-                                  : "worth behind";
-  std::string text =
-      TellStudy()(how, "given"_a = Given(result, task), "taken"_a = TakenOf(task.contest).model.Phrase(),
-                  "loss"_a = measure.Phrase({worth.loss, worth.loss, worth.loss}), "gap"_a = measure.Text(worth.behind.gap),
-                  "baseline"_a = baseline.Phrase(), "other"_a = measure.Phrase({baseline.loss, baseline.loss, baseline.loss}),
-                  "low"_a = measure.Text(worth.behind.by_both.low), "high"_a = measure.Text(worth.behind.by_both.high));
-  if (later) {
-    text += " " + TellStudy()("worth later", "model"_a = task.contest.entries[later->contender].model.Phrase(),
-                              "loss"_a = measure.Text(later->loss), "times"_a = later->times);
+  if (worth.ahead && Luckiest(task).loss < worth.loss) {
+    worth.answer = "disputed";
+  } else if (worth.apart()) {
+    worth.answer = worth.ahead ? "ahead" : worth.later ? "not yet" : "behind";
   }
-  if (apart && !worth.ahead)
-    text += " " + TellStudy()(later ? "worth take now" : "worth take", "baseline"_a = baseline.Phrase());
-  if (!apart && !disputed) text += OnOneBlock(task) + WhatWouldDecide(result, worth.behind);
-  if ((!apart || !worth.ahead) && !baseline.looks) text += " " + TellStudy()("worth caution");
-  if (lucky)
+  return worth;
+}
+
+std::string WorthFinding(const StudyResult& result, const StudiedTask& task, const Worth& worth) {
+  const Measure& measure = task.contest.at_time.ColumnOf("loss").measure;
+  const Baseline &baseline = task.BestBaseline(), &luckiest = Luckiest(task);
+  std::string text = TellStudy()(
+      fmt::format("worth {}", worth.answer), "given"_a = Given(result, task), "taken"_a = TakenOf(task.contest).model.Phrase(),
+      "loss"_a = measure.Phrase({worth.loss, worth.loss, worth.loss}), "gap"_a = measure.Text(worth.behind.gap),
+      "baseline"_a = baseline.Phrase(), "other"_a = measure.Phrase({baseline.loss, baseline.loss, baseline.loss}),
+      "low"_a = measure.Text(worth.behind.by_both.low), "high"_a = measure.Text(worth.behind.by_both.high));
+  if (worth.later) {
+    text += " " + TellStudy()("worth later", "model"_a = task.contest.entries[worth.later->contender].model.Phrase(),
+                              "loss"_a = measure.Text(worth.later->loss), "times"_a = worth.later->times);
+  }
+  if (worth.apart() && !worth.ahead)
+    text += " " + TellStudy()(worth.later ? "worth take now" : "worth take", "baseline"_a = baseline.Phrase());
+  if (worth.answer == "open") text += OnOneBlock(task) + WhatWouldDecide(result, worth.behind);
+  if (worth.answer != "ahead" && !baseline.looks) text += " " + TellStudy()("worth caution");
+  if (luckiest.loss < std::min(worth.loss, baseline.loss))
     text += " " + TellStudy()("worth lucky", "baseline"_a = Sentence(luckiest.Phrase()), "loss"_a = measure.Text(luckiest.loss),
                               "chosen"_a = baseline.Phrase());
   return text;
 }
 
-std::string ChoiceFinding(const StudyResult& result, const StudiedTask& task, const Compared& worth) {
+std::string ChoiceFinding(const StudyResult& result, const StudiedTask& task, const Worth& worth) {
   const ContestResult& contest = task.contest;
   const Recommendation taken = Recommend(contest);
   const Measure& measure = contest.at_time.ColumnOf("loss").measure;
@@ -205,13 +206,13 @@ std::string NextCommand(const StudyResult& result) {
   const ContestResult& contest = result.tasks.front().contest;
   const Entry& entry = TakenOf(contest);
   const bool harms = entry.best_steps < entry.reached;
-  const bool open = !Recommend(contest).decided || MayOvertake(contest, WorthOf(result.tasks.front()));
+  const bool open = !Recommend(contest).decided || WorthOf(result.tasks.front()).later;
   return open && !harms ? LongerStudy(result, /*least=*/2) : "";
 }
 
 std::string AnswerTo(const StudyResult& result, const StudiedTask& task) {
   const std::string later = LaterFinding(result, task);
-  const Compared worth = WorthOf(task);
+  const Worth worth = WorthOf(task);
   return WorthFinding(result, task, worth) + " " + ChoiceFinding(result, task, worth) + (later.empty() ? "" : " " + later);
 }
 
@@ -221,7 +222,7 @@ std::vector<Finding> Conclusion(const StudyResult& result) {
   std::vector<Finding> findings;
   for (const StudiedTask& task : result.tasks) {
     const std::string purpose = result.tasks.size() == 1 ? "?" : ", " + task.question.purpose + "?";
-    const Compared worth = WorthOf(task);
+    const Worth worth = WorthOf(task);
     findings.push_back({"Is it worth a model" + purpose, WorthFinding(result, task, worth)});
     findings.push_back({"Which model" + purpose, ChoiceFinding(result, task, worth)});
     findings.push_back({"Which model for a longer training?", LaterFinding(result, task)});

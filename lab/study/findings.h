@@ -2,10 +2,12 @@
 #ifndef HEED_LAB_STUDY_FINDINGS_H_
 #define HEED_LAB_STUDY_FINDINGS_H_
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "lab/runs/finding.h"
+#include "lab/runs/outlook.h"
 #include "lab/runs/verdict.h"
 #include "lab/study/study.h"
 
@@ -15,11 +17,17 @@ namespace heed::lab {
 const Entry& TakenOf(const ContestResult& contest);
 
 // How the model that is to be taken and the best baseline compare, as the best of all models that were trained.
-Compared WorthOf(const StudiedTask& task);
+struct Worth : Compared {
+  // Of the model: "ahead" or "behind" the baseline; "not yet", where it is behind and a longer training may change that;
+  // "open", where chance may; "disputed", where it is ahead and another baseline is better.
+  std::string answer;
+  std::optional<Overtaking> later;  // where it is "not yet"
+};
+Worth WorthOf(const StudiedTask& task);
 // Whether that model is worth training. `worth`: of the task.
-std::string WorthFinding(const StudyResult& result, const StudiedTask& task, const Compared& worth);
+std::string WorthFinding(const StudyResult& result, const StudiedTask& task, const Worth& worth);
 // Which model to take, at what price, and which are as good.
-std::string ChoiceFinding(const StudyResult& result, const StudiedTask& task, const Compared& worth);
+std::string ChoiceFinding(const StudyResult& result, const StudiedTask& task, const Worth& worth);
 // Whether those who lead at the training length lead in longer windows too; empty where there are none.
 std::string LengthFinding(const StudyResult& result, const StudiedTask& task);
 // What the study leaves open.

@@ -50,6 +50,11 @@ Json ToJson(const StudiedTask& task, double times) {
   Json json = {{"task", task.id}, {"purpose", task.question.purpose}, {"baselines", Json::array()}};
   const bool classifies = !task.contest.at_time.ColumnsOf("accuracy").empty();
   for (const Baseline& baseline : task.baselines) json["baselines"].push_back(ToJson(baseline, classifies));
+  const Worth worth = WorthOf(task);
+  json["worth"] = {{"answer", worth.answer},
+                   {"baseline", task.BestBaseline().name},
+                   {"gap", worth.behind.gap},
+                   {"gap_by_both", ToJson(worth.behind.by_both)}};
   json.update(ToJson(task.contest));
   if (times > 1) json["for"] = ToJson(OutlookOf(task.contest, times), task.contest);
   json["models"] = task.contest.at_time.Json();

@@ -256,11 +256,18 @@ TEST(StudyFindingsTest, AModelWhoseCurveFallsIsNotYetWorthIt) {
   EXPECT_TRUE(Holds(told, "It may be worth a longer one: by its curve the GRU comes to 2.050 in one 2 times as long.")) << told;
   EXPECT_TRUE(told.ends_with(" Until then take counting runs of 4 characters.")) << told;
   EXPECT_NE(NextCommand(falls), "") << "the choice is decided, and yet more training tells more";
+  EXPECT_EQ(WorthOf(falls.tasks.front()).answer, "not yet");
+  EXPECT_EQ(StudyJson(falls)["tasks"][0]["worth"]["answer"], "not yet");
+  EXPECT_EQ(worth(with({{1, 40, 40}, {2, 33, 33}, {5, 26, 26}})), told) << "losses of the validation part may be others";
   // Falls by 0.01 a doubling, of which there are three.
   const StudyResult flat = with({{1, 2.63, 2.63}, {2, 2.61, 2.61}, {5, 2.6, 2.6}});
   EXPECT_TRUE(worth(flat).starts_with("A model is not worth training")) << worth(flat);
   EXPECT_TRUE(worth(flat).ends_with("Take counting runs of 4 characters.")) << worth(flat);
   EXPECT_EQ(NextCommand(flat), "");
+  const nlohmann::ordered_json behind = StudyJson(flat)["tasks"][0]["worth"];
+  EXPECT_EQ(behind["answer"], "behind");
+  EXPECT_EQ(behind["baseline"], "counting runs of 4 characters");
+  EXPECT_NEAR(behind["gap"].get<double>(), 0.102, 1e-3);
   // The best was long ago: more training harms.
   const StudyResult past = with({{1, 4.0, 4.0}, {2, 2.6, 2.6}, {5, 2.7, 2.7}});
   EXPECT_TRUE(worth(past).starts_with("A model is not worth training")) << worth(past);
