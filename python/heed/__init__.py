@@ -1,6 +1,7 @@
 """Self-attention with positions on the CPU: exact, fused, in memory linear in the sequence length.
 
     heed.attention(query, key, value, causal=True)      the differentiable function
+    heed.attention_outputs(query, key, value, ...)      with the log-sum-exp, and on request weights and statistics of rows
     heed.attention_packed(query, key, value, ...)       the same for sequences end to end
     heed.linear_attention(query, key, value, decay)     attention without a softmax, in time linear in the length
     heed.gated_delta_rule(query, key, value, beta)      the same with a state that replaces a key's value
@@ -37,7 +38,7 @@ from ._shared_libraries import lacks_torch
 _LACKS = lacks_torch()
 if TYPE_CHECKING or not _LACKS:
     from . import _library as _library, book, flash_attn, models, nn, positions, transformers
-    from ._attention import attention, attention_packed
+    from ._attention import attention, attention_outputs, attention_packed
     from ._cache import KeyValueCache
     from ._calls import Call, calls
     from ._conversion import Conversion, Layer, convert
@@ -67,6 +68,7 @@ __all__ = [
     "StudyResult",
     "WeightsOf",
     "attention",
+    "attention_outputs",
     "attention_packed",
     "book",
     "calls",

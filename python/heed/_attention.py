@@ -80,62 +80,6 @@ def attention(
 
 @overload
 def attention(
-    query: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor,
-    *,
-    return_lse: Literal[True],
-    return_weights: bool | WeightsOf = False,
-    return_statistics: bool = False,
-    packed: tuple[torch.Tensor, torch.Tensor] | None = None,
-    **options: Unpack[Options],
-) -> AttentionOutput: ...
-
-
-@overload
-def attention(
-    query: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor,
-    *,
-    return_lse: bool = False,
-    return_weights: Literal[True] | WeightsOf,
-    return_statistics: bool = False,
-    packed: tuple[torch.Tensor, torch.Tensor] | None = None,
-    **options: Unpack[Options],
-) -> AttentionOutput: ...
-
-
-@overload
-def attention(
-    query: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor,
-    *,
-    return_lse: bool = False,
-    return_weights: bool | WeightsOf = False,
-    return_statistics: Literal[True],
-    packed: tuple[torch.Tensor, torch.Tensor] | None = None,
-    **options: Unpack[Options],
-) -> AttentionOutput: ...
-
-
-@overload
-def attention(
-    query: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor,
-    *,
-    return_lse: bool = False,
-    return_weights: bool | WeightsOf = False,
-    return_statistics: bool = False,
-    packed: tuple[torch.Tensor, torch.Tensor] | None = None,
-    **options: Unpack[Options],
-) -> torch.Tensor | AttentionOutput: ...
-
-
-@overload
-def attention(
     query: Foreign,
     key: Foreign,
     value: Foreign,
@@ -149,13 +93,14 @@ def attention(
 
 @overload
 def attention(
-    query: Foreign,
-    key: Foreign,
-    value: Foreign,
+    query: Array,
+    key: Array,
+    value: Array,
     *,
     return_lse: bool = False,
     return_weights: bool | WeightsOf = False,
     return_statistics: bool = False,
+    packed: tuple[torch.Tensor, torch.Tensor] | None = None,
     **options: Unpack[Options],
 ) -> Any: ...
 
@@ -171,7 +116,7 @@ def attention(
     return_statistics: bool = False,
     packed: tuple[torch.Tensor, torch.Tensor] | None = None,
     **options: Any,
-) -> torch.Tensor | AttentionOutput | Any:
+) -> Any:
     """softmax(cap(scale * query key^T) + bias) value, over the keys that each query may look at.
 
     query [B, Hq, Nq, D], key [B, Hkv, Nk, D], value [B, Hkv, Nk, Dv]: float32, float64, bfloat16 or float16, any strides; Hq is
@@ -263,6 +208,30 @@ def attention(
     )
 
 
+@takes_options
+def attention_outputs(
+    query: Array,
+    key: Array,
+    value: Array,
+    *,
+    weights: bool | WeightsOf = False,
+    statistics: bool = False,
+    packed: tuple[torch.Tensor, torch.Tensor] | None = None,
+    **options: Any,
+) -> AttentionOutput:
+    """heed.attention's output with the log-sum-exp, and with weights and statistics where they are asked for.
+
+    weights     True: all, in memory quadratic in the length; a heed.WeightsOf: those of chosen heads and rows
+    statistics  entropy, largest weight and mean distance of each row
+
+    The other arguments, shapes and errors are those of heed.attention, which has the same results in an AttentionOutput with
+    return_lse, return_weights and return_statistics.
+    """
+    asked: dict[str, Any] = {"return_lse": True, "return_weights": weights, "return_statistics": statistics, "packed": packed}
+    result: AttentionOutput = attention(query, key, value, **asked, **options)
+    return result
+
+
 @overload
 def attention_packed(
     query: torch.Tensor,
@@ -275,20 +244,6 @@ def attention_packed(
     return_statistics: Literal[False] = False,
     **options: Unpack[Options],
 ) -> torch.Tensor: ...
-
-
-@overload
-def attention_packed(
-    query: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor,
-    query_offsets: torch.Tensor,
-    key_offsets: torch.Tensor,
-    *,
-    return_lse: bool = False,
-    return_statistics: bool = False,
-    **options: Unpack[Options],
-) -> torch.Tensor | AttentionOutput: ...
 
 
 @overload
@@ -307,9 +262,9 @@ def attention_packed(
 
 @overload
 def attention_packed(
-    query: Foreign,
-    key: Foreign,
-    value: Foreign,
+    query: Array,
+    key: Array,
+    value: Array,
     query_offsets: Array,
     key_offsets: Array,
     *,
@@ -330,7 +285,7 @@ def attention_packed(
     return_lse: bool = False,
     return_statistics: bool = False,
     **options: Any,
-) -> torch.Tensor | AttentionOutput | Any:
+) -> Any:
     """heed.attention for sequences of different lengths that lie end to end, without padding.
 
     query [Tq, Hq, D], key [Tk, Hkv, D], value [Tk, Hkv, Dv]: the tokens of all sequences. query_offsets and key_offsets

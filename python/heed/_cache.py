@@ -243,17 +243,6 @@ class KeyValueCache:
     @overload
     def attend(
         self,
-        query: torch.Tensor,
-        *,
-        return_lse: bool = False,
-        return_weights: bool | WeightsOf = False,
-        return_statistics: bool = False,
-        **options: Unpack[Options],
-    ) -> torch.Tensor | AttentionOutput: ...
-
-    @overload
-    def attend(
-        self,
         query: Foreign,
         *,
         return_lse: Literal[False] = False,
@@ -265,7 +254,7 @@ class KeyValueCache:
     @overload
     def attend(
         self,
-        query: Foreign,
+        query: Array,
         *,
         return_lse: bool = False,
         return_weights: bool | WeightsOf = False,
@@ -282,7 +271,7 @@ class KeyValueCache:
         return_weights: bool | WeightsOf = False,
         return_statistics: bool = False,
         **options: Any,
-    ) -> torch.Tensor | AttentionOutput | Any:
+    ) -> Any:
         """heed.attention of query [batch, Hq, n, head_dim] over all tokens; the last query is the last appended token.
 
         If rows hold different numbers of tokens, row b's last query is its last token; you may give query_lengths, and then the

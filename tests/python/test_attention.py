@@ -143,6 +143,22 @@ def test_lse_and_weights():
     assert heed.attention(q, k, v, return_lse=True).weights is None
 
 
+def test_outputs_are_those_of_attention():
+    q, k, v = operands(q_heads=4, kv_heads=2, kv_len=7)
+    options = {"causal": True, "key_lengths": [7, 3], "softcap": 2.0}
+    row = heed.WeightsOf(rows=torch.tensor([1]))
+    expected = heed.attention(q, k, v, return_lse=True, return_weights=row, return_statistics=True, **options)
+    result = heed.attention_outputs(q, k, v, weights=row, statistics=True, **options)
+    for one, other in zip((*result[:3], *result.statistics), (*expected[:3], *expected.statistics), strict=True):
+        assert torch.equal(one, other)
+    alone = heed.attention_outputs(q, k, v, **options)
+    assert torch.equal(alone.lse, expected.lse) and alone.weights is None and alone.statistics is None
+    arrays = heed.attention_outputs(q.numpy(), k.numpy(), v.numpy(), **options)
+    assert type(arrays.lse).__name__ == "ndarray" and (arrays.lse == expected.lse.numpy()).all()
+    with pytest.raises(TypeError, match="unexpected keyword argument 'is_causal'.*top_left"):
+        heed.attention_outputs(q, k, v, is_causal=True)
+
+
 def test_dropout_follows_torchs_generator():
     q, k, v = operands()
     torch.manual_seed(5)

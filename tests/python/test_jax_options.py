@@ -18,7 +18,7 @@ def test_heads_behind_the_steps():
     for options in (
         {}, {"position": hj.positions.Rotary(D)}, {"position": hj.positions.RelativeBias(HQ, 2)}, {"query_positions": 2},
     ):  # fmt: skip
-        result = attend(*behind, layout="BNHD", return_lse=True, return_weights=True, return_statistics=True, **options)
+        result = hj.attention_outputs(*behind, layout="BNHD", causal=True, weights=True, statistics=True, **options)
         expected = attend(q, k, v, return_lse=True, return_weights=True, return_statistics=True, **options)
         same(result.output.swapaxes(1, 2), expected.output)
         jax.tree.map(same, result[1:], expected[1:])

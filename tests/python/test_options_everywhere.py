@@ -44,6 +44,7 @@ def test_both_tables_have_the_same_options():
     "function, further",
     [
         (heed.attention, [*RETURNED, "packed"]),
+        (heed.attention_outputs, ["weights", "statistics", "packed"]),
         (heed.attention_packed, ["return_lse", "return_statistics"]),
         (heed.KeyValueCache.attend, RETURNED),
         (heed.distributed.attention, ["return_lse", "return_statistics", "packed"]),

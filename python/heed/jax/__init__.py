@@ -1,6 +1,7 @@
 """Attention with positions as a function of JAX, on the CPU: heed's engine behind XLA's foreign-function interface.
 
     heed.jax.attention(query, key, value, causal=True)      differentiable, under jit, grad and vmap
+    heed.jax.attention_outputs(query, key, value, ...)      with the log-sum-exp, and on request weights and statistics of rows
     heed.jax.attention_packed(query, key, value, ...)       the same for sequences end to end
     heed.jax.positions                                      positional schemes as pytrees
     heed.jax.set_num_threads(n), heed.jax.info()            threads and versions
@@ -15,7 +16,7 @@ from typing import Any
 import jax
 
 from . import _library, positions
-from ._attention import attention, attention_packed
+from ._attention import attention, attention_outputs, attention_packed
 from ._results import AttentionOutput, Statistics, WeightsOf
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "Statistics",
     "WeightsOf",
     "attention",
+    "attention_outputs",
     "attention_packed",
     "info",
     "positions",

@@ -101,53 +101,11 @@ def attention(
     value: Array,
     *,
     layout: Layout = "BHND",
-    return_lse: Literal[True],
-    return_weights: bool | WeightsOf = False,
-    return_statistics: bool = False,
-    **options: Unpack[Options],
-) -> AttentionOutput: ...
-
-
-@overload
-def attention(
-    query: Array,
-    key: Array,
-    value: Array,
-    *,
-    layout: Layout = "BHND",
-    return_lse: bool = False,
-    return_weights: Literal[True] | WeightsOf,
-    return_statistics: bool = False,
-    **options: Unpack[Options],
-) -> AttentionOutput: ...
-
-
-@overload
-def attention(
-    query: Array,
-    key: Array,
-    value: Array,
-    *,
-    layout: Layout = "BHND",
-    return_lse: bool = False,
-    return_weights: bool | WeightsOf = False,
-    return_statistics: Literal[True],
-    **options: Unpack[Options],
-) -> AttentionOutput: ...
-
-
-@overload
-def attention(
-    query: Array,
-    key: Array,
-    value: Array,
-    *,
-    layout: Layout = "BHND",
     return_lse: bool = False,
     return_weights: bool | WeightsOf = False,
     return_statistics: bool = False,
     **options: Unpack[Options],
-) -> jax.Array | AttentionOutput: ...
+) -> Any: ...
 
 
 @_takes_options
@@ -161,7 +119,7 @@ def attention(
     return_weights: bool | WeightsOf = False,
     return_statistics: bool = False,
     **options: Any,
-) -> jax.Array | AttentionOutput:
+) -> Any:
     """softmax(cap(scale * query key^T) + bias) value, over the keys that each query may attend to.
 
     query [B, Hq, Nq, D], key [B, Hkv, Nk, D], value [B, Hkv, Nk, Dv]: float32, float64, bfloat16 or float16, of JAX or NumPy;
@@ -212,6 +170,24 @@ def attention(
     if layout not in ("BHND", "BNHD"):
         raise ValueError(f"layout: expected 'BHND' or 'BNHD', got {layout!r}")
     return _attend(gathered(query, key, value, layout, options), return_lse, return_weights, return_statistics)
+
+
+@_takes_options
+def attention_outputs(
+    query: Array,
+    key: Array,
+    value: Array,
+    *,
+    layout: Layout = "BHND",
+    weights: bool | WeightsOf = False,
+    statistics: bool = False,
+    **options: Any,
+) -> AttentionOutput:
+    """attention's output with the log-sum-exp, and with weights and statistics where they are asked for: see
+    heed.attention_outputs. The other arguments and the errors are those of attention."""
+    asked: dict[str, Any] = {"return_lse": True, "return_weights": weights, "return_statistics": statistics}
+    result: AttentionOutput = attention(query, key, value, layout=layout, **asked, **options)
+    return result
 
 
 @_takes_options
