@@ -253,7 +253,8 @@ TEST(StudyFindingsTest, AModelWhoseCurveFallsIsNotYetWorthIt) {
   const StudyResult falls = with({{1, 4.0, 4.0}, {2, 3.3, 3.3}, {5, 2.6, 2.6}});
   const std::string told = worth(falls);
   EXPECT_TRUE(told.starts_with("A model is not worth so short a training: after 5 steps each, the GRU has 2.602")) << told;
-  EXPECT_TRUE(Holds(told, "It may be worth a longer one: by its curve the GRU comes to 2.050 in one 2 times as long.")) << told;
+  EXPECT_TRUE(Holds(told, "It may be worth a longer one: by its curve the GRU comes to 2.050 in a training 2 times as long."))
+      << told;
   EXPECT_TRUE(told.ends_with(" Until then take counting runs of 4 characters.")) << told;
   EXPECT_NE(NextCommand(falls), "") << "the choice is decided, and yet more training tells more";
   EXPECT_EQ(WorthOf(falls.tasks.front()).answer, "not yet");
