@@ -225,7 +225,8 @@ def attention_outputs(
     statistics  entropy, largest weight and mean distance of each row
 
     The other arguments, shapes and errors are those of heed.attention, which has the same results in an AttentionOutput with
-    return_lse, return_weights and return_statistics.
+    return_lse, return_weights and return_statistics. PyTorch's attention has none of these: tensors on another device than the CPU
+    are refused.
     """
     asked: dict[str, Any] = {"return_lse": True, "return_weights": weights, "return_statistics": statistics, "packed": packed}
     result: AttentionOutput = attention(query, key, value, **asked, **options)

@@ -84,7 +84,7 @@ def test_cpp_sets_every_option_of_the_operator():
 
 
 def test_other_devices_take_or_refuse_every_option():
-    """The meta device stands for one without kernels."""
+    """By name, in the file that computes on them."""
     source = inspect.getsource(_pytorch_attention)
     for name in (*NAMES, *RETURNED):
         known = f'"{name}"' in source or f'_positions"]' in source and name.endswith("_positions")
