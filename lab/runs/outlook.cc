@@ -41,18 +41,20 @@ std::optional<Overtaking> MayOvertake(const ContestResult& result, const Compare
   double least = INFINITY;
   for (const Judged& judged : result.verdict) {
     const Entry& entry = result.entries[judged.contender];
-    if (judged.standing == Standing::kStopped || entry.curve.empty()) continue;
-    // The loss on the test part falls as that on the validation part does.
-    const auto after = [&](double times) {
-      const std::optional<Foretold> then = Foretell(entry.curve, std::llround(times * static_cast<double>(entry.steps)));
-      return then && then->gain > 0 ? judged.loss * then->loss / (then->loss + then->gain) : judged.loss;
+    if (entry.curve.empty()) continue;
+    const auto foretell = [&](double times) {
+      return Foretell(entry.curve, std::llround(times * static_cast<double>(entry.steps)));
     };
-    const double then = after(kFurthest), lowest = std::max(then - kLawErrs * (judged.loss - then), kLawErrs * then);
+    const std::optional<Foretold> furthest = foretell(kFurthest);
+    if (!furthest || furthest->gain <= 0) continue;
+    // The loss on the test part falls as that on the validation part does.
+    const double share = judged.loss / (furthest->loss + furthest->gain), then = share * furthest->loss;
+    const double lowest = std::max(then - share * furthest->error, kLawErrs * then);
     if (!(lowest < yardstick) || then >= least) continue;
     least = then;
     double times = 2;
-    while (times < kFurthest && after(times) >= yardstick) times *= 2;
-    first = {judged.contender, times, after(times)};
+    while (times < kFurthest && share * foretell(times)->loss >= yardstick) times *= 2;
+    first = {judged.contender, times, share * foretell(times)->loss};
   }
   return first;
 }

@@ -40,9 +40,9 @@ struct Overtaking {
   double times;           // as long as the trainings that ran
   double loss;            // on the test part, by then
 };
-// Where the model that is taken is behind a method without training: the model that would lose the least after kFurthest times
-// the steps, if that may be less than the method loses: by its curve, or by half as much gain again, but not by more than half
-// of what the curve leaves. The times are the fewest of 2, 4 and 8 that are expected to do.
+// Where the model that is taken is behind a method without training: the model, stopped or not, that would lose the least after
+// kFurthest times the steps, if that may be less than the method loses: by its curve, or as far below as the curve may be off,
+// but not below half of the predicted loss. The times are the fewest of 2, 4 and 8 that are expected to do.
 std::optional<Overtaking> MayOvertake(const ContestResult& result, const Compared& with_method);
 
 nlohmann::ordered_json ToJson(const Outlook& outlook, const ContestResult& result);

@@ -20,7 +20,7 @@ double ReachOfBlocks(const std::vector<double>& a, const std::vector<double>& b,
 
 double MayEndAhead(const Prospect& one, const Prospect& other, const std::vector<double>& weights) {
   const double chance = std::hypot(ReachOfBlocks(one.blocks, other.blocks, weights), kOneRun * std::abs(other.end.loss));
-  return other.end.loss - one.end.loss + std::hypot(chance, kLawErrs * one.end.gain, kLawErrs * other.end.gain);
+  return other.end.loss - one.end.loss + std::hypot(chance, one.end.error, other.end.error);
 }
 
 }  // namespace heed::lab

@@ -8,17 +8,15 @@
 
 namespace heed::lab {
 
-constexpr double kLawErrs = 0.5;  // share of a gain that a curve foretells by which it may be wrong
-
 // A model by the validation part.
 struct Prospect {
-  Foretold end;                // of a whole training; its gain is 0 after one
+  Foretold end;                // of a whole training; its gain and error are 0 after one
   std::vector<double> blocks;  // the losses of its best state so far
 };
 
 // By how much less than `other` `one` may lose at the end of a whole training, at most; less than 0 where it cannot end ahead.
 // Three errors add up as those of independent numbers do: two deviations of the mean difference between their losses on the
-// blocks, another seed, and half of what the curves foretell. weights: how many predictions each block holds.
+// blocks, another seed, and those of what the curves foretell. weights: how many predictions each block holds.
 double MayEndAhead(const Prospect& one, const Prospect& other, const std::vector<double>& weights);
 
 }  // namespace heed::lab

@@ -195,7 +195,7 @@ class Race {
   }
 
   // Of its whole trainings.
-  Prospect ProspectOf(const Judged& judged) const { return {{judged.loss, 0}, MeanOf(ValidationOf(judged.contender))}; }
+  Prospect ProspectOf(const Judged& judged) const { return {{judged.loss, 0, 0}, MeanOf(ValidationOf(judged.contender))}; }
 
   double MayEndAhead(const Lane& lane, const Prospect& leader) const {
     const std::optional<Prospect> own = ProspectOf(lane);
@@ -361,11 +361,11 @@ class Race {
   void AddStopped(std::vector<Judged>& verdict, const std::vector<Score>& scores) const {
     for (Judged& judged : verdict) {
       if (scores[judged.contender].losses.empty()) continue;
-      const Prospect own{{judged.loss, 0}, MeanOf(scores[judged.contender].losses)};
+      const Prospect own{{judged.loss, 0, 0}, MeanOf(scores[judged.contender].losses)};
       for (const auto& [i, lane] : stopped_) {
         if (lane.Diverged()) continue;
         const std::optional<Foretold> end = Foretell(lane.outcome.curve, entries_[i].steps);
-        const Prospect other{{lane.outcome.values.front() - end->gain, end->gain}, lane.outcome.blocks};
+        const Prospect other{{lane.outcome.values.front() - end->gain, end->gain, end->error}, lane.outcome.blocks};
         judged.may_lose = std::max(judged.may_lose, lab::MayEndAhead(other, own, contest_.weights));
       }
     }

@@ -23,9 +23,13 @@ int64_t PointAfter(int64_t steps, int64_t whole);
 // four points in a row have brought nothing better, which is four times its steps, and an eighth of `whole` is done.
 bool PastItsBest(std::span<const CurvePoint> curve, std::size_t best, int64_t whole);
 
-// What a curve foretells: the loss on the validation part after so many steps, and how far that is below its least so far.
+constexpr double kLawErrs = 0.5;  // share of a gain that a curve foretells by which it may be wrong
+
+// What a curve foretells: the loss on the validation part after so many steps, how far that is below its least so far, and how
+// far off it may be: half of the gain, and as far as the same law was off when it foretold the last point from the point half
+// as far. The two add up as independent errors do.
 struct Foretold {
-  double loss, gain;
+  double loss, gain, error;
 };
 // With each doubling of the steps the loss falls by the same share of its fall before: a power law with a limit, through the
 // best point and those half and a quarter as far. The share is at most what a power law without a limit makes of the first two,

@@ -80,8 +80,12 @@ TEST(Curve, ForetellsByThePointHalfAsFarOfOddStepsToo) {
     EXPECT_NEAR(Foretell(curve, 8 * whole)->loss, at_end / std::sqrt(8), 1e-2 * at_end) << whole;
     for (CurvePoint& point : curve) point.validation += 1;
     EXPECT_NEAR(Foretell(curve, 8 * whole)->loss, 1 + at_end / std::sqrt(8), 1e-2 * at_end) << "with a limit";
+    const Foretold eight = *Foretell(curve, 8 * whole);
+    EXPECT_NEAR(eight.error, kLawErrs * eight.gain, 1e-2 * at_end) << "the law missed nothing yet";
     curve.back().validation *= 2;
     EXPECT_EQ(Foretell(curve, 2 * whole)->gain, 0) << "past its best";
+    EXPECT_NEAR(Foretell(curve, 2 * whole)->error, 1 + at_end, 1e-2 * at_end) << "as far as the half foretold less";
+    EXPECT_EQ(Foretell(curve, whole)->error, 0) << "known";
   }
   EXPECT_FALSE(Foretell({}, 10));
   const std::vector<CurvePoint> one = {{8, 1, 1}};

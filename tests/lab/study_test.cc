@@ -272,6 +272,10 @@ TEST(StudyFindingsTest, AModelWhoseCurveFallsIsNotYetWorthIt) {
   // The best was long ago: more training harms.
   const StudyResult past = with({{1, 4.0, 4.0}, {2, 2.6, 2.6}, {5, 2.7, 2.7}});
   EXPECT_TRUE(worth(past).starts_with("A model is not worth training")) << worth(past);
+  StudyResult stopped = flat;
+  stopped.tasks.front().contest.verdict.back().standing = Standing::kStopped;
+  stopped.tasks.front().contest.entries.back().curve = {{1, 5.0, 5.0}, {2, 4.0, 4.0}, {4, 3.0, 3.0}};
+  EXPECT_TRUE(Holds(worth(stopped), "It may be worth a longer one: by its curve the LSTM comes to ")) << worth(stopped);
 }
 
 TEST(StudyFindingsTest, TheChoiceHasAPriceAndNamesWhatIsAsGood) {
