@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "heed/attention.h"
+#include "heed/error.h"
+#include "heed/positions.h"
 #include "reference/trial_arrays.h"
 #include "targets.h"
 
@@ -77,6 +79,22 @@ TEST_P(SlopeBiasOn, GradientsDoNotGrowWithADistanceThatAllKeysShare) {
               << queries << " queries, head " << h << (listed ? ", listed" : "") << (lse_gradient ? ", gradient of lse" : "");
         }
       }
+}
+
+// The options outlive the vector that they were made of, and are copied.
+TEST(SlopeBias, KeepsTheVectorThatItIsMadeOf) {
+  Attention kept;
+  {
+    Attention made;
+    made.slope_bias = SlopeBias{AlibiSlopes(4)};
+    kept = made;
+  }
+  const std::vector<float> slopes{0.25F, 0.0625F, 0.015625F, 0.00390625F};
+  Attention viewed;
+  viewed.slope_bias = SlopeBias{View<const float, 1>::Contiguous(slopes.data(), {4})};
+  EXPECT_EQ(SlopeGradients(kept, 5, 9, false), SlopeGradients(viewed, 5, 9, false));
+  kept.slope_bias = SlopeBias{AlibiSlopes(3)};
+  EXPECT_THROW(SlopeGradients(kept, 5, 9, false), InvalidArgument);
 }
 
 HEED_ON_TARGETS(SlopeBiasOn);
