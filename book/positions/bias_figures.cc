@@ -10,6 +10,8 @@
 namespace heed::lab {
 namespace {
 
+using namespace fmt::literals;
+
 Figure AlibiLines(const PositionsOptions& options, const std::vector<float>& table) {
   LinePlot plot{"Offset (key position - query position)", "Bias added to the score", false, false, {}};
   const int64_t offsets = 2 * options.steps - 1;
@@ -21,13 +23,7 @@ Figure AlibiLines(const PositionsOptions& options, const std::vector<float>& tab
     }
     plot.series.push_back(std::move(series));
   }
-  Figure figure;
-  figure.name = "positions-alibi-heads";
-  figure.title = "Linear biases of attention heads";
-  figure.caption = "Each head lowers the scores of distant keys by its slope; the slopes fall geometrically from head to head.";
-  figure.content = std::move(plot);
-  figure.height = 320;
-  return figure;
+  return Drawn("alibi-heads", "Linear biases of attention heads", std::move(plot));
 }
 
 Figure AlibiMatrix(const PositionsOptions& options, const std::vector<float>& table) {
@@ -39,12 +35,8 @@ Figure AlibiMatrix(const PositionsOptions& options, const std::vector<float>& ta
       map.values.push_back(table[static_cast<std::size_t>(options.first_column * offsets + key - query + options.steps - 1)]);
     }
   }
-  Figure figure;
-  figure.name = "positions-alibi-matrix";
-  figure.title = "The linear bias of head " + std::to_string(options.first_column);
-  figure.caption = "The bias depends on the offset alone, so it is constant along each diagonal.";
-  figure.content = std::move(map);
-  figure.width = 480;
+  Figure figure = Drawn("alibi-matrix", "The linear bias of head " + std::to_string(options.first_column), std::move(map));
+  figure.width = 480, figure.height = 400;
   return figure;
 }
 
@@ -69,21 +61,12 @@ Figure DistanceFigure(const std::string& scheme, int64_t steps, int64_t heads, c
     }
     plot.series.push_back(std::move(series));
   }
-  Figure figure;
+  Figure figure = Drawn("bias-similarity", "What is added to a score against the distance", std::move(plot));
   figure.name = FigureName(scheme, "similarity");
-  figure.title = "What is added to a score against the distance";
-  figure.caption =
-      "Mean over the heads, and the band from the least to the greatest. Queries look less at keys with lower numbers.";
-  figure.content = std::move(plot);
-  figure.height = 320;
   return figure;
 }
 
 Figure HeadLines(const PositionsOptions& options, const SchemeTable& table, const Words& words, const NumberOfHead& number) {
-  Figure figure;
-  figure.name = FigureName(table.scheme, "heads");
-  figure.title = words.subject + " in attention heads" + StartNote(table, words);
-  figure.caption = CaptionOf(table, words);
   LinePlot plot{"Offset (key position - query position)", words.label, false, false, {}};
   for (int64_t head = options.first_column; head < std::min(options.last_column, table.rows); ++head) {
     Series series{"Head " + std::to_string(head), {}, {}, {}, {}};
@@ -93,19 +76,20 @@ Figure HeadLines(const PositionsOptions& options, const SchemeTable& table, cons
     }
     plot.series.push_back(std::move(series));
   }
-  figure.content = std::move(plot);
-  figure.height = 320;
-  return figure;
+  return {.name = FigureName(table.scheme, "heads"),
+          .title = words.subject + " in attention heads" + StartNote(table, words),
+          .caption = CaptionOf(table, words),
+          .command = {},
+          .content = std::move(plot),
+          .height = 320};
 }
 
 Figure HeadMap(const SchemeTable& table, const Words& words) {
   const std::string reach = std::to_string((table.columns - 1) / 2);
-  Figure figure;
-  figure.name = FigureName(table.scheme, "heat-map");
-  figure.title = words.subject + " of every head and offset";
-  figure.caption = "Column " + reach + " is the offset of a token to itself; keys before the query lie to its left.";
-  figure.content = HeatMap{"Column (offset + " + reach + ")", "Head", table.rows, table.columns, table.values};
-  figure.height = 260;
+  Figure figure =
+      Drawn("bias-map", words.subject + " of every head and offset",
+            HeatMap{"Column (offset + " + reach + ")", "Head", table.rows, table.columns, table.values}, "reach"_a = reach);
+  figure.name = FigureName(table.scheme, "heat-map"), figure.width = 640, figure.height = 260;
   return figure;
 }
 
@@ -119,14 +103,8 @@ Figure BucketFigure(const PositionsOptions& options) {
     series.x.push_back(static_cast<double>(i - (options.steps - 1)));
     series.y.push_back(static_cast<double>(buckets[static_cast<std::size_t>(i)]));
   }
-  Figure figure;
-  figure.name = "positions-t5-buckets";
-  figure.title = "T5's bucket of each offset";
-  figure.caption =
-      "Near offsets have a bucket each, farther ones share buckets that grow; all keys of a bucket get one number.";
-  figure.content = LinePlot{"Offset (key position - query position)", "Bucket", false, false, {std::move(series)}};
-  figure.height = 320;
-  return figure;
+  return Drawn("t5-buckets", "T5's bucket of each offset",
+               LinePlot{"Offset (key position - query position)", "Bucket", false, false, {std::move(series)}});
 }
 
 Figure FarQueryFigure(const SchemeTable& table, const Words& words) {
@@ -134,14 +112,8 @@ Figure FarQueryFigure(const SchemeTable& table, const Words& words) {
   for (const FarQuery& query : table.far_queries) {
     plot.series.push_back({"query at " + std::to_string(query.position), query.distances, query.numbers, {}, {}});
   }
-  Figure figure;
+  Figure figure = Drawn("far-queries", words.subject + " along a text, in the first head", std::move(plot));
   figure.name = FigureName(table.scheme, "queries");
-  figure.title = words.subject + " along a text, in the first head";
-  figure.caption =
-      "Each curve ends at the first token. Queries within the threshold share one curve; for queries beyond it the same curve "
-      "is stretched over all keys before them.";
-  figure.content = std::move(plot);
-  figure.height = 320;
   return figure;
 }
 

@@ -3,10 +3,12 @@
 #define HEED_BOOK_POSITIONS_FIGURES_H_
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "book/positions/positions.h"
 #include "lab/report/figure.h"
+#include "lab/report/prose.h"
 
 namespace heed::lab {
 
@@ -17,6 +19,22 @@ struct Words {
   std::string learnt;   // the same of a trained model; empty: as it starts, because nothing is trained
   std::string label = "Bias added to the score";
 };
+
+const Prose& PositionTexts();  // positions_prose.txt
+
+// The figure positions-TEXT, under which its caption stands in positions_prose.txt; more: what fills it in. Curves are 640 by
+// 320, maps 440 by 480.
+template <class... More>
+Figure Drawn(const std::string& text, std::string title, decltype(Figure::content) content, More&&... more) {
+  const bool map = std::holds_alternative<HeatMap>(content);
+  return {.name = "positions-" + text,
+          .title = std::move(title),
+          .caption = PositionTexts()(text, std::forward<More>(more)...),
+          .command = {},
+          .content = std::move(content),
+          .width = map ? 440 : 640,
+          .height = map ? 480 : 320};
+}
 
 // positions-SCHEME-KIND, as files are named.
 std::string FigureName(const std::string& scheme, const std::string& kind);

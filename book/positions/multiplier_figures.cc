@@ -8,6 +8,7 @@
 namespace heed::lab {
 
 std::vector<Figure> MultiplierFigures(const PositionsOptions& options, const SchemeTable& table, const Words& words) {
+  using namespace fmt::literals;
   const int64_t first = options.first_column, last = std::min(options.last_column, table.rows);
   LinePlot factors{"Score before", "Score after", false, false, {}};
   LinePlot flat{"Distance (positions)", "Factor of the score", false, false, {}};
@@ -22,19 +23,15 @@ std::vector<Figure> MultiplierFigures(const PositionsOptions& options, const Sch
     }
     flat.series.push_back(std::move(level));
   }
-  Figure picture;
-  picture.name = FigureName(table.scheme, "heads");
-  picture.title = words.subject + StartNote(table, words);
-  picture.caption = CaptionOf(table, words) + " It is the same wherever query and key stand.";
-  picture.content = std::move(factors);
-  picture.height = 320;
-  Figure distance;
+  Figure distance = Drawn("temperature-similarity", "The factor of a score against the distance", std::move(flat));
   distance.name = FigureName(table.scheme, "similarity");
-  distance.title = "The factor of a score against the distance";
-  distance.caption = "The line is level: this scheme does not depend on positions.";
-  distance.content = std::move(flat);
-  distance.height = 320;
-  return {picture, distance};
+  return {{.name = FigureName(table.scheme, "heads"),
+           .title = words.subject + StartNote(table, words),
+           .caption = PositionTexts()("constant", "caption"_a = CaptionOf(table, words)),
+           .command = {},
+           .content = std::move(factors),
+           .height = 320},
+          std::move(distance)};
 }
 
 }  // namespace heed::lab

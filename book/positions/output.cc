@@ -5,6 +5,7 @@
 
 #include <fmt/core.h>
 
+#include "book/positions/figures.h"
 #include "lab/report/page.h"
 
 namespace heed::lab {
@@ -70,9 +71,7 @@ std::filesystem::path WritePositions(const PositionsResult& result, const std::f
   for (const Figure& figure : result.figures) page.Show(figure);
   if (result.options.scheme == "sinusoidal") {
     page.Section("Binary numbers");
-    page.Say(
-        "The lowest digit alternates at every number, the next at every second, and so on: columns of the encoding do "
-        "the same with sines and cosines of falling frequency.");
+    page.Say(PositionTexts()("binary"));
     Table numbers{"", {"Number"}, {}};
     for (const std::string& line : BinaryLines()) numbers.rows.push_back({line});
     page.Show(numbers);

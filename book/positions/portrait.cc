@@ -75,20 +75,20 @@ const Portrait kPortraits[] = {
      .numbers = &TableOfScheme,
      .draw = &LogarithmicFigures}};
 
-const Prose& Texts() {
+}  // namespace
+
+const Prose& PositionTexts() {
   static const Prose prose(text::kPositionsProseTxt);
   return prose;
 }
 
-}  // namespace
-
-std::string AboutOf(const Portrait& portrait) { return Texts()(portrait.name); }
+std::string AboutOf(const Portrait& portrait) { return PositionTexts()(portrait.name); }
 
 Words WordsOf(const Portrait& portrait) {
   Words words;
   const auto read = [&](const char* name, std::string& text) {
     const std::string full = fmt::format("{} {}", portrait.name, name);
-    if (Texts().has(full)) text = Texts()(full);
+    if (PositionTexts().has(full)) text = PositionTexts()(full);
   };
   read("subject", words.subject);
   read("caption", words.caption);

@@ -6,17 +6,18 @@
 #include "heed/positions.h"
 
 namespace heed::lab {
+namespace {
+
+LinePlot ScoreByDistance(Series score) {
+  return {"Distance (positions)", "Dot product before scaling", false, false, {std::move(score)}};
+}
+
+}  // namespace
 
 std::vector<Figure> RotaryFigures(const PositionsOptions& options, const SchemeTable&, const Words&) {
   // Su et al. 2021, section 3.2.2: the frequencies are those of the sinusoidal encoding.
   const std::vector<double> frequencies = SinusoidalFrequencies(options.width);
   const auto pairs = static_cast<int64_t>(frequencies.size());
-  Figure map;
-  map.name = "positions-rotary-heat-map";
-  map.title = "How far rotary positions turn each pair of columns";
-  map.caption =
-      "The cosine of the angle by position and pair: 1 unturned, -1 turned half around. The first pairs turn by a "
-      "radian a position, the last hardly at all.";
   HeatMap cosines{"Pair of columns", "Position", options.steps, pairs, {}};
   Series score{"", {}, {}, {}, {}};
   for (int64_t position = 0; position < options.steps; ++position) {
@@ -29,28 +30,12 @@ std::vector<Figure> RotaryFigures(const PositionsOptions& options, const SchemeT
     score.x.push_back(static_cast<double>(position));
     score.y.push_back(sum);
   }
-  map.content = std::move(cosines);
-  map.width = 440;
-  map.height = 480;
-  Figure similarity;
-  similarity.name = "positions-rotary-similarity";
-  similarity.title = "Score of a constant query and key against their distance";
-  similarity.caption =
-      "The dot product of two vectors of ones, each turned by its position. It depends on the distance alone, and "
-      "is the same for keys before and behind the query.";
-  similarity.content = LinePlot{"Distance (positions)", "Dot product before scaling", false, false, {std::move(score)}};
-  similarity.height = 320;
-  return {map, similarity};
+  return {Drawn("rotary-heat-map", "How far rotary positions turn each pair of columns", std::move(cosines)),
+          Drawn("rotary-similarity", "Score of a constant query and key against their distance",
+                ScoreByDistance(std::move(score)))};
 }
 
-std::vector<Figure> FadingFigures(const PositionsOptions& options, const SchemeTable& table, const Words&) {
-  Figure map;
-  map.name = FigureName(options.scheme, "heat-map");
-  map.title = "What is left of each pair of columns at a distance";
-  map.caption =
-      "The product of a pair of columns with the same pair so many positions before it: turned as rotary positions turn it, "
-      "and "
-      "faded, the fast pairs at the left soonest.";
+std::vector<Figure> FadingFigures(const PositionsOptions&, const SchemeTable& table, const Words&) {
   HeatMap products{"Pair of columns", "Distance (positions)", table.columns, table.rows, {}};
   Series score{"", {}, {}, {}, {}};
   for (int64_t distance = 0; distance < table.columns; ++distance) {
@@ -63,19 +48,9 @@ std::vector<Figure> FadingFigures(const PositionsOptions& options, const SchemeT
     score.x.push_back(static_cast<double>(distance));
     score.y.push_back(sum);
   }
-  map.content = std::move(products);
-  map.width = 440;
-  map.height = 480;
-  Figure similarity;
-  similarity.name = FigureName(options.scheme, "similarity");
-  similarity.title = "Score of a constant query and key against their distance";
-  similarity.caption =
-      "The dot product of two vectors of ones, each turned by its position, with a key before the query; towards keys behind "
-      "it "
-      "products would grow, and causality hides them.";
-  similarity.content = LinePlot{"Distance (positions)", "Dot product before scaling", false, false, {std::move(score)}};
-  similarity.height = 320;
-  return {map, similarity};
+  return {
+      Drawn("xpos-heat-map", "What is left of each pair of columns at a distance", std::move(products)),
+      Drawn("xpos-similarity", "Score of a constant query and key against their distance", ScoreByDistance(std::move(score)))};
 }
 
 }  // namespace heed::lab

@@ -34,28 +34,8 @@ Figure ColumnsFigure(const PositionsOptions& options, const Rows<float>& table) 
     }
     plot.series.push_back(std::move(series));
   }
-  Figure figure;
-  figure.name = "positions-columns";
-  figure.title = "Columns of the sinusoidal encoding";
-  figure.caption =
-      "Each pair of columns holds the sine and the cosine of one frequency: they differ by a quarter of a period, and the "
-      "frequency falls from pair to pair.";
-  figure.content = std::move(plot);
+  Figure figure = Drawn("columns", "Columns of the sinusoidal encoding", std::move(plot));
   figure.height = 290;
-  return figure;
-}
-
-Figure TableFigure(const PositionsOptions& options, const Rows<float>& table) {
-  Figure figure;
-  figure.name = "positions-heat-map";
-  figure.title = "The sinusoidal encoding as a heat map";
-  figure.caption =
-      "A row is one position. Columns at the left alternate fast from row to row, columns at the right slowly, like the digits "
-      "of a binary number read from its end.";
-  figure.content = HeatMap{"Column (encoding dimension)", "Row (position)", options.steps, options.width,
-                           std::vector<double>(table.values.begin(), table.values.end())};
-  figure.width = 440;
-  figure.height = 480;
   return figure;
 }
 
@@ -81,20 +61,9 @@ Series Similarity(const Rows<Number>& table) {
   return series;
 }
 
-Figure SimilarityFigure(const PositionsOptions& options, const Rows<float>& table) {
-  Figure figure;
-  figure.name = "positions-similarity";
-  figure.title = "Similarity of two positions against their distance";
-  figure.caption =
-      options.width % 2 == 0
-          ? "The dot product of two rows depends on their distance alone: the band from the least to the greatest value over "
-            "all "
-            "positions is as thin as the line."
-          : "The band runs from the least to the greatest dot product over all positions. It has a width because the last sine "
-            "of an odd width has no cosine beside it; without that column the dot product depends on the distance alone.";
-  figure.content = LinePlot{"Distance (positions)", "Dot product of two rows", false, false, {Similarity(table)}};
-  figure.height = 320;
-  return figure;
+template <class Number>
+LinePlot SimilarityPlot(const Rows<Number>& table) {
+  return {"Distance (positions)", "Dot product of two rows", false, false, {Similarity(table)}};
 }
 
 }  // namespace
@@ -102,81 +71,48 @@ Figure SimilarityFigure(const PositionsOptions& options, const Rows<float>& tabl
 std::vector<Figure> SinusoidalFigures(const PositionsOptions& options, const SchemeTable&, const Words&) {
   const std::vector<float> values = EmittedSinusoidal(options);
   const Rows<float> table{values, options.steps, options.width};
-  return {ColumnsFigure(options, table), TableFigure(options, table), SimilarityFigure(options, table)};
+  HeatMap map{"Column (encoding dimension)", "Row (position)", options.steps, options.width, {values.begin(), values.end()}};
+  Figure similarity = Drawn("similarity", "Similarity of two positions against their distance", SimilarityPlot(table));
+  if (options.width % 2 != 0) similarity.caption = PositionTexts()("similarity-odd");
+  return {ColumnsFigure(options, table), Drawn("heat-map", "The sinusoidal encoding as a heat map", std::move(map)),
+          std::move(similarity)};
 }
 
 std::vector<Figure> LearnedFigures(const PositionsOptions&, const SchemeTable& table, const Words&) {
   const Rows<double> rows{table.values, table.rows, table.columns};
-  Figure map;
+  Figure map = Drawn(table.trained ? "learned-heat-map-trained" : "learned-heat-map",
+                     table.trained ? "The learned table of a trained model" : "A learned table as it starts",
+                     HeatMap{"Column (encoding dimension)", "Row (position)", table.rows, table.columns, table.values});
   map.name = "positions-learned-heat-map";
-  map.title = table.trained ? "The learned table of a trained model" : "A learned table as it starts";
-  map.caption = table.trained ? "A row is one position. What neighbouring rows have in common comes from training."
-                              : "A row is one position. Entries are independent, with a standard deviation of 0.02.";
-  map.content = HeatMap{"Column (encoding dimension)", "Row (position)", table.rows, table.columns, table.values};
-  map.width = 440;
-  map.height = 480;
-  Figure similarity;
-  similarity.name = "positions-learned-similarity";
-  similarity.title = "Similarity of two learned positions against their distance";
-  similarity.caption =
-      "The dot product of two rows: mean over the positions, and the band from the least to the greatest. A table that has "
-      "learnt distances falls from the left; one that has not is flat but for distance 0.";
-  similarity.content = LinePlot{"Distance (positions)", "Dot product of two rows", false, false, {Similarity(rows)}};
-  similarity.height = 320;
-  return {map, similarity};
+  return {std::move(map),
+          Drawn("learned-similarity", "Similarity of two learned positions against their distance", SimilarityPlot(rows))};
 }
 
-std::vector<Figure> RandomFourierFigures(const PositionsOptions& options, const SchemeTable& table, const Words&) {
+std::vector<Figure> RandomFourierFigures(const PositionsOptions&, const SchemeTable& table, const Words&) {
   const auto count = static_cast<double>(table.rows);
-  Figure map;
-  map.name = FigureName(options.scheme, "heat-map");
-  map.title = "Random Fourier features of positions from 0 to 1";
-  map.caption =
-      "A row is one position. The left half are cosines, the right half the sines of the same frequencies, which are drawn "
-      "from "
-      "N(0, 1) and in no order.";
-  map.content = HeatMap{"Column (encoding dimension)", "Row (position times " + std::to_string(table.rows) + ")", table.rows,
-                        table.columns, table.values};
-  map.width = 440;
-  map.height = 480;
+  HeatMap map{"Column (encoding dimension)", "Row (position times " + std::to_string(table.rows) + ")", table.rows,
+              table.columns, table.values};
   Series drawn = Similarity(Rows<double>{table.values, table.rows, table.columns}), bell{"bell curve", {}, {}, {}, {}};
   for (double& x : drawn.x) {
     x /= count;
     bell.x.push_back(x);
     bell.y.push_back(static_cast<double>(table.columns) / 2 * std::exp(-2 * std::pow(std::numbers::pi * x, 2)));
   }
-  Figure similarity;
-  similarity.name = FigureName(options.scheme, "similarity");
-  similarity.title = "Similarity of two positions against their distance";
-  similarity.caption =
-      "The dot product of two rows depends on their distance alone. It approximates width/2 exp(-2 (pi d)^2), the better the "
-      "wider the encoding.";
-  similarity.content = LinePlot{"Distance", "Dot product of two rows", false, false, {std::move(drawn), std::move(bell)}};
-  similarity.height = 320;
-  return {map, similarity};
+  LinePlot plot{"Distance", "Dot product of two rows", false, false, {std::move(drawn), std::move(bell)}};
+  return {Drawn("random-fourier-heat-map", "Random Fourier features of positions from 0 to 1", std::move(map)),
+          Drawn("random-fourier-similarity", "Similarity of two positions against their distance", std::move(plot))};
 }
 
 std::vector<Figure> VectorFigures(const PositionsOptions&, const SchemeTable& table, const Words&) {
-  const int64_t reach = (table.rows - 1) / 2;
-  Figure map;
-  map.name = "positions-shaw-heat-map";
-  map.title = table.trained ? "Shaw's key vectors of a trained model" : "Shaw's key vectors as they start";
-  map.caption = "A row is one offset, row " + std::to_string(reach) +
-                " that of a token to itself; its vector is added to the key that a query sees there. Farther offsets share the "
-                "first and the last row.";
-  map.content = HeatMap{"Column (head dimension)", "Row (offset + " + std::to_string(reach) + ")", table.rows, table.columns,
-                        table.values};
-  map.width = 440;
-  map.height = 480;
-  Figure similarity;
-  similarity.name = "positions-shaw-similarity";
-  similarity.title = "Similarity of two offsets' vectors against their difference";
-  similarity.caption = "The dot product of two rows: mean over the offsets, and the band from the least to the greatest.";
+  using namespace fmt::literals;
+  const std::string reach = std::to_string((table.rows - 1) / 2);
+  HeatMap map{"Column (head dimension)", "Row (offset + " + reach + ")", table.rows, table.columns, table.values};
   Series series = Similarity(Rows<double>{table.values, table.rows, table.columns});
   series.name = "mean over offsets";
-  similarity.content = LinePlot{"Difference of offsets", "Dot product of two rows", false, false, {std::move(series)}};
-  similarity.height = 320;
-  return {map, similarity};
+  LinePlot plot{"Difference of offsets", "Dot product of two rows", false, false, {std::move(series)}};
+  return {Drawn("shaw-heat-map", table.trained ? "Shaw's key vectors of a trained model" : "Shaw's key vectors as they start",
+                std::move(map), "reach"_a = reach),
+          Drawn("shaw-similarity", "Similarity of two offsets' vectors against their difference", std::move(plot))};
 }
 
 }  // namespace heed::lab

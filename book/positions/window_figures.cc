@@ -10,6 +10,8 @@
 namespace heed::lab {
 namespace {
 
+using namespace fmt::literals;
+
 // The numbers of keys in the query's own row: [heads, 2 * side - 1].
 SchemeTable OwnRow(const SchemeTable& table, int64_t side) {
   const int64_t offsets = 2 * side - 1;
@@ -21,14 +23,10 @@ SchemeTable OwnRow(const SchemeTable& table, int64_t side) {
   return row;
 }
 
-Figure SquareMap(const std::string& scheme, int64_t side, std::vector<double> values) {
+HeatMap SquareOf(int64_t side, std::vector<double> values) {
   const std::string reach = std::to_string(side - 1);
-  Figure figure;
-  figure.name = FigureName(scheme, "heat-map");
-  figure.content = HeatMap{"Columns from query to key + " + reach, "Rows from query to key + " + reach, 2 * side - 1,
-                           2 * side - 1, std::move(values)};
-  figure.width = 480;
-  return figure;
+  return {"Columns from query to key + " + reach, "Rows from query to key + " + reach, 2 * side - 1, 2 * side - 1,
+          std::move(values)};
 }
 
 // sign(d) log2(1 + 8|d|/(side - 1))/3.
@@ -44,27 +42,24 @@ std::vector<Figure> WindowFigures(const PositionsOptions& options, const SchemeT
   along.steps = SideOf(options);
   std::vector<Figure> figures = BiasFigures(along, OwnRow(table, along.steps), words);
   const auto first = table.values.begin() + options.first_column * table.columns;
-  Figure& map = figures[1] = SquareMap(table.scheme, along.steps, {first, first + table.columns});
-  map.title = "The bias of head " + std::to_string(options.first_column) + " over the window" + StartNote(table, words);
-  map.caption =
-      "The middle is the key at the query itself; keys above it in the window lie above, those to its left at the left.";
+  figures[1] = Drawn("window-square",
+                     "The bias of head " + std::to_string(options.first_column) + " over the window" + StartNote(table, words),
+                     SquareOf(along.steps, {first, first + table.columns}));
+  figures[1].name = FigureName(table.scheme, "heat-map"), figures[1].width = 480, figures[1].height = 400;
   figures[2].title += ", along a row";
   return figures;
 }
 
 std::vector<Figure> LogarithmicFigures(const PositionsOptions& options, const SchemeTable& table, const Words& words) {
   std::vector<Figure> figures = WindowFigures(options, table, words);
-  Figure drawn = figures.front();
-  drawn.name = FigureName(table.scheme, "network");
-  drawn.title = words.subject + " over what its network is given" + StartNote(table, words);
-  drawn.caption =
-      "The same numbers over sign(d) log2(1 + 8|d|/(w - 1))/3 of the offset d in a window of width w: near offsets lie far "
-      "apart, far ones close together.";
-  auto& plot = std::get<LinePlot>(drawn.content);
+  LinePlot plot = std::get<LinePlot>(figures.front().content);
   plot.x_label = "Offset on the logarithmic scale";
   for (Series& series : plot.series) {
     for (double& x : series.x) x = LogarithmicOffset(x, SideOf(options));
   }
+  Figure drawn =
+      Drawn("window-network", words.subject + " over what its network is given" + StartNote(table, words), std::move(plot));
+  drawn.name = FigureName(table.scheme, "network");
   figures.insert(figures.end() - 1, std::move(drawn));
   return figures;
 }
@@ -80,15 +75,8 @@ Figure AxialAngles(const PositionsOptions& options, const std::vector<double>& f
       for (const double frequency : frequencies) cosines.values.push_back(std::cos(static_cast<double>(position) * frequency));
     }
   }
-  Figure figure;
-  figure.name = FigureName(options.scheme, "heat-map");
-  figure.title = "How far axial rotary positions turn each pair of columns";
-  figure.caption = "The cosine of the angle by token and pair. The left half turns once a row of " + std::to_string(side) +
-                   " tokens, the right half with every token, and begins again with each row.";
-  figure.content = std::move(cosines);
-  figure.width = 440;
-  figure.height = 480;
-  return figure;
+  return Drawn("axial-rotary-heat-map", "How far axial rotary positions turn each pair of columns", std::move(cosines),
+               "side"_a = side);
 }
 
 }  // namespace
@@ -106,12 +94,9 @@ std::vector<Figure> AxialRotaryFigures(const PositionsOptions& options, const Sc
   for (int64_t rows = 1 - side; rows < side; ++rows) {
     for (int64_t columns = 1 - side; columns < side; ++columns) products.push_back(half(rows) + half(columns));
   }
-  Figure map = SquareMap(options.scheme, side, std::move(products));
-  map.name = FigureName(options.scheme, "square");
-  map.title = "Score of a constant query and key over their offset";
-  map.caption =
-      "The dot product of two vectors of ones, each turned by its place: each axis gives a part of its own, so that "
-      "the query's row and column stand out.";
+  Figure square =
+      Drawn("axial-rotary-square", "Score of a constant query and key over their offset", SquareOf(side, std::move(products)));
+  square.width = 480, square.height = 400;
   LinePlot plot{"Distance (positions)", "Dot product before scaling", false, false, {}};
   Series along{"along one axis", {}, {}, {}, {}}, across{"along both axes", {}, {}, {}, {}};
   for (int64_t distance = 0; distance < options.steps; ++distance) {
@@ -120,14 +105,8 @@ std::vector<Figure> AxialRotaryFigures(const PositionsOptions& options, const Sc
     across.y.push_back(2 * half(distance));
   }
   plot.series = {std::move(along), std::move(across)};
-  Figure similarity;
-  similarity.name = FigureName(options.scheme, "similarity");
-  similarity.title = "Score of a constant query and key against their distance";
-  similarity.caption =
-      "Along one axis half of the score stays what it is; along both, so many rows and as many columns away, all of it wavers.";
-  similarity.content = std::move(plot);
-  similarity.height = 320;
-  return {AxialAngles(options, frequencies), std::move(map), std::move(similarity)};
+  return {AxialAngles(options, frequencies), std::move(square),
+          Drawn("axial-rotary-similarity", "Score of a constant query and key against their distance", std::move(plot))};
 }
 
 }  // namespace heed::lab

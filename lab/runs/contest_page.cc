@@ -4,12 +4,21 @@
 #include <cmath>
 #include <map>
 
-#include <fmt/core.h>
+#include <fmt/ranges.h>
 
+#include "contest_prose.h"
+#include "lab/report/prose.h"
 #include "lab/runs/outlook.h"
 
 namespace heed::lab {
 namespace {
+
+using namespace fmt::literals;
+
+const Prose& Texts() {
+  static const Prose prose(text::kContestProseTxt);
+  return prose;
+}
 
 constexpr double kAsFast = 1.1;  // a pilot's second tells no finer on a machine that others share
 
@@ -55,32 +64,35 @@ std::string BudgetInWords(const ContestResult& result, double seconds) {
 
 std::string StandingFinding(const ContestResult& result, const std::vector<Judged>& verdict) {
   const Measure& loss = LossOf(result);
-  const Judged& leader = verdict.front();
-  std::string text = fmt::format("{} {} with {}.", Sentence(ModelOf(result, leader).Phrase()),
-                                 verdict.size() == 1 ? "ends" : "leads", loss.Phrase({leader.loss, leader.loss, leader.loss}));
-  const auto add = [&](Standing standing, const std::string& before, const std::string& after, const auto& tell) {
-    const std::vector<std::string> told = Told(result, verdict, standing, tell);
-    if (!told.empty()) text += " " + Sentence(before + Join(told) + after);
-  };
+  const Prose& tell = Texts();
   const auto by = [&](const SizedContender& model, const Judged& judged) {
     const bool known = std::isfinite(judged.by_both.low);
     return fmt::format("{} by {}{}", model.Phrase(), loss.Text(judged.gap),
                        known ? " (" + RangeText(loss, judged.by_both) + ")" : "");
   };
-  add(Standing::kTied, "behind, but perhaps by chance: ", ".", by);
-  add(Standing::kBehind, "behind: ", ".", by);
-  add(Standing::kStopped, "stopped, because it could not win any more: ", ".",
-      [&](const SizedContender& model, const Judged& judged) {
-        const Entry& entry = result.entries[judged.contender];
-        return fmt::format("{} after {} of {} steps, with {}", model.Phrase(), entry.reached, entry.steps,
-                           loss.Text(judged.loss));
-      });
-  add(Standing::kDiverged, "", " diverged.", [](const SizedContender& model, const Judged&) { return model.Phrase(); });
+  const auto stopped = [&](const SizedContender& model, const Judged& judged) {
+    const Entry& entry = result.entries[judged.contender];
+    return tell("stopped", "model"_a = model.Phrase(), "reached"_a = entry.reached, "steps"_a = entry.steps,
+                "loss"_a = loss.Text(judged.loss));
+  };
+  const Judged& leader = verdict.front();
+  std::string text =
+      tell(verdict.size() == 1 ? "standing alone" : "standing leads", "model"_a = Sentence(ModelOf(result, leader).Phrase()),
+           "loss"_a = loss.Phrase({leader.loss, leader.loss, leader.loss}));
+  const auto add = [&](Standing standing, const auto& one) {
+    const std::vector<std::string> told = Told(result, verdict, standing, one);
+    if (!told.empty()) text += " " + Sentence(tell(fmt::format("standing {}", ToString(standing)), "models"_a = Join(told)));
+  };
+  add(Standing::kTied, by);
+  add(Standing::kBehind, by);
+  add(Standing::kStopped, stopped);
+  add(Standing::kDiverged, [](const SizedContender& model, const Judged&) { return model.Phrase(); });
   return text;
 }
 
 std::string TimeFinding(const ContestResult& result, double seconds) {
-  return fmt::format("After {} each: {}", BudgetInWords(result, seconds), StandingFinding(result, result.verdict));
+  return Texts()("standing at", "given"_a = BudgetInWords(result, seconds),
+                 "standing"_a = StandingFinding(result, result.verdict));
 }
 
 std::string SchemeFinding(const ContestResult& result) {
@@ -113,48 +125,44 @@ Chosen ToGoOnWith(const ContestResult& result, std::size_t least) {
 }
 
 std::string GainFinding(const ContestResult& result) {
+  const Prose& tell = Texts();
   const Outlook twice = OutlookOf(result, 2);
   std::vector<Outlook::Expected> falling;
   std::vector<std::string> past;
   for (const Outlook::Expected& one : twice.expected) {
     const Entry& entry = result.entries[one.contender];
-    if (entry.best_steps == entry.curve.back().steps) {
+    const int64_t steps = entry.curve.back().steps;
+    if (entry.best_steps == steps) {
       falling.push_back(one);
     } else {
-      past.push_back(fmt::format("{} (at its best after {} of {} steps)", entry.model.Phrase(), entry.best_steps,
-                                 entry.curve.back().steps));
+      past.push_back(tell("gain harms one", "model"_a = entry.model.Phrase(), "best"_a = entry.best_steps, "steps"_a = steps));
     }
   }
   std::ranges::stable_sort(falling, {}, &Outlook::Expected::gain);
   const Measure& loss = LossOf(result);
-  const auto tell = [&](const Outlook::Expected& one) {
+  const auto gain = [&](const Outlook::Expected& one) {
     return fmt::format("{} ({})", loss.Text(one.gain), result.entries[one.contender].model.Phrase());
   };
-  std::string text;
+  std::vector<std::string> told;
   if (!falling.empty()) {
-    text = fmt::format(
-        "Twice the training would lower the loss by {}{}. This is the prediction of a power law with a limit, through the "
-        "losses after a quarter, half and all of the steps.",
-        tell(falling.front()), falling.size() == 1 ? "" : " to " + tell(falling.back()));
-    if (std::isfinite(twice.missed)) {
-      text +=
-          fmt::format(" From the first half alone the same law missed the final loss by at most {}.", loss.Text(twice.missed));
-    }
+    const std::string most = falling.size() == 1 ? "" : " to " + gain(falling.back());
+    told.push_back(tell("gain", "gains"_a = gain(falling.front()) + most));
+    if (std::isfinite(twice.missed)) told.push_back(tell("gain missed", "missed"_a = loss.Text(twice.missed)));
   }
-  if (!past.empty()) text += fmt::format("{}More training harms {}.", text.empty() ? "" : " ", Join(past));
-  return text;
+  if (!past.empty()) told.push_back(tell("gain harms", "models"_a = Join(past)));
+  return fmt::format("{}", fmt::join(told, " "));
 }
 
 std::string OutlookFinding(const ContestResult& result, double times, const std::string& given) {
+  const Prose& tell = Texts();
   const Outlook outlook = OutlookOf(result, times);
-  if (outlook.expected.empty()) return "The curves are too short to predict longer trainings.";
+  if (outlook.expected.empty()) return tell("outlook none");
   const Measure& loss = LossOf(result);
   const auto phrase = [&](std::size_t i) { return result.entries[i].model.Phrase(); };
   const Outlook::Expected& first = outlook.expected.front();
-  std::string text =
-      fmt::format("Given {}, {:.3g} times as long as here, take {}: its curve predicts {} on the validation part.", given,
-                  times, phrase(first.contender), loss.Phrase({first.loss, first.loss, first.loss}));
-  if (!std::isfinite(outlook.missed)) return text + " The curves are too short to measure the error of this prediction.";
+  const std::string text = tell("outlook", "given"_a = given, "times"_a = times, "model"_a = phrase(first.contender),
+                                "loss"_a = loss.Phrase({first.loss, first.loss, first.loss}));
+  if (!std::isfinite(outlook.missed)) return text + " " + tell("outlook unknown");
   std::vector<std::string> near, stopped;
   for (const std::size_t i : outlook.Near()) {
     if (i != first.contender) near.push_back(phrase(i));
@@ -162,58 +170,54 @@ std::string OutlookFinding(const ContestResult& result, double times, const std:
   for (const Entry& entry : result.entries) {
     if (entry.stopped) stopped.push_back(entry.model.Phrase());
   }
-  text += fmt::format(
-      " From the first {:.3g} % of these trainings the same law predicted their ends with an error of at most {}. {}.",
-      100 / times, loss.Text(outlook.missed),
-      near.empty() ? "No other model comes within that error" : Sentence(Join(near)) + " may be as good, within that error");
-  if (!stopped.empty()) text += fmt::format(" No prediction for models that stopped early: {}.", Join(stopped));
-  return text;
+  std::vector<std::string> told = {
+      text, tell("outlook missed", "share"_a = 100 / times, "missed"_a = loss.Text(outlook.missed)),
+      near.empty() ? tell("outlook far") : tell("outlook near", "models"_a = Sentence(Join(near)))};
+  if (!stopped.empty()) told.push_back(tell("outlook stopped", "models"_a = Join(stopped)));
+  return fmt::format("{}", fmt::join(told, " "));
 }
 
 std::string RateFinding(const ContestResult& result) {
   if (result.rates.size() < 2) return {};
-  std::vector<std::string> parts, least, most;
-  for (const double rate : result.rates) {
+  const Prose& tell = Texts();
+  const auto chosen = [&](double rate) {
     std::vector<std::string> models;
     for (const Entry& entry : result.entries) {
       if (entry.rate == rate) models.push_back(entry.model.Phrase());
     }
-    if (models.empty()) continue;
-    parts.push_back(fmt::format("{:g} for {}", rate, Join(models)));
-    if (rate == result.rates.front()) least = models;
-    if (rate == result.rates.back()) most = models;
+    return Join(models);
+  };
+  std::vector<std::string> rates, parts;
+  for (const double rate : result.rates) {
+    rates.push_back(fmt::format("{:g}", rate));
+    if (const std::string models = chosen(rate); !models.empty()) parts.push_back(fmt::format("{:g} for {}", rate, models));
   }
   if (parts.empty()) return {};
-  std::string rates;
-  for (const double rate : result.rates) rates += fmt::format("{}{:g}", rates.empty() ? "" : ", ", rate);
-  std::string text = fmt::format("Of the learning rates {} the validation part chose {}.", rates, Join(parts));
-  if (!least.empty()) text += fmt::format(" For {} a smaller rate than any of these may be better.", Join(least));
-  if (!most.empty()) text += fmt::format(" For {} a larger rate than any of these may be better.", Join(most));
+  std::string text = tell("rates", "rates"_a = fmt::format("{}", fmt::join(rates, ", ")), "chosen"_a = Join(parts));
+  const std::string least = chosen(result.rates.front()), most = chosen(result.rates.back());
+  if (!least.empty()) text += " " + tell("rates below", "models"_a = least);
+  if (!most.empty()) text += " " + tell("rates above", "models"_a = most);
   return text;
 }
 
 std::string PaceFinding(const ContestResult& result) {
   if (!result.Timed() || result.entries.size() < 2) return {};
-  const auto [fast, slow] = std::ranges::minmax_element(result.entries, {}, &Entry::step_seconds);
-  if (slow->step_seconds < kAsFast * fast->step_seconds) {
-    return fmt::format("All are about as fast: a step of training takes {} to {}.", Milliseconds(fast->step_seconds),
-                       Milliseconds(slow->step_seconds));
-  }
+  const Prose& tell = Texts();
+  const auto [first, last] = std::ranges::minmax_element(result.entries, {}, &Entry::step_seconds);
+  const double least = first->step_seconds, most = last->step_seconds;
+  const std::string fast = Milliseconds(least), slow = Milliseconds(most);
+  if (most < kAsFast * least) return tell("pace alike", "fast"_a = fast, "slow"_a = slow);
   std::vector<std::string> fastest;
   for (const Entry& entry : result.entries) {
-    if (entry.step_seconds < kAsFast * fast->step_seconds) fastest.push_back(entry.model.Phrase());
+    if (entry.step_seconds < kAsFast * least) fastest.push_back(entry.model.Phrase());
   }
-  std::string text =
-      fmt::format("On one core, {} {} the fastest ({} a step of training) and {} the slowest ({}): a factor of {:.1f}.",
-                  Join(fastest), fastest.size() == 1 ? "is" : "are", Milliseconds(fast->step_seconds), slow->model.Phrase(),
-                  Milliseconds(slow->step_seconds), slow->step_seconds / fast->step_seconds);
+  const std::string are = Join(fastest) + (fastest.size() == 1 ? " is" : " are");
+  const std::string text = tell("pace", "fastest"_a = are, "fast"_a = fast, "slowest"_a = last->model.Phrase(), "slow"_a = slow,
+                                "factor"_a = most / least);
   const auto has = [&](const char* encoder) {
     return std::ranges::any_of(result.entries, [&](const Entry& entry) { return entry.model.encoder == encoder; });
   };
-  if (!has("gru") || !has("lstm")) return text;
-  return text +
-         " LibTorch computes an LSTM on a CPU as one fused operation and a GRU step by step, so their times compare "
-         "implementations. To compare the cells, look at the losses over the steps.";
+  return has("gru") && has("lstm") ? text + " " + tell("pace cells") : text;
 }
 
 Figure StandingFigure(const ContestResult& result, const std::vector<Reference>& references) {
@@ -242,12 +246,11 @@ Figure StandingFigure(const ContestResult& result, const std::vector<Reference>&
   std::ranges::stable_sort(ordered, {}, &Reference::value);
   for (const Reference& reference : ordered) add(reference.name, reference.value, {reference.value, reference.value}, -1);
   const int height = std::max(200, 110 + 26 * static_cast<int>(chart.names.size()));
-  std::string caption =
-      "Further left is better. A bar spans the losses that a model may have beside the leader's with other seeds and other "
-      "data (95 % for all pairs together).";
-  if (!references.empty()) caption += " Methods in grey need no training.";
+  const Prose& tell = Texts();
+  std::string caption = tell("figure");
+  if (!references.empty()) caption += " " + tell("figure references");
   if (std::ranges::any_of(result.verdict, [](const Judged& judged) { return judged.standing == Standing::kStopped; }))
-    caption += " The table below lists the models that stopped early.";
+    caption += " " + tell("figure stopped");
   return {.name = result.at_time.part() + "-standing",
           .title = loss.label,
           .caption = std::move(caption),
@@ -305,12 +308,12 @@ Figure GainFigure(const ContestResult& result) {
     }
     if (!series.x.empty()) plot.series.push_back(std::move(series));
   }
-  return {
-      .name = result.at_time.part() + "-gain",
-      .title = "What more training brings",
-      .caption = "The first seed of each model. Weights are means over the steps; the study keeps those with the least loss.",
-      .command = {},
-      .content = std::move(plot)};
+  const Prose& tell = Texts();
+  return {.name = result.at_time.part() + "-gain",
+          .title = "What more training brings",
+          .caption = tell("figure of gains"),
+          .command = {},
+          .content = std::move(plot)};
 }
 
 }  // namespace heed::lab

@@ -196,7 +196,7 @@ TEST(ContestTest, WhoCannotWinStopsAndWhoIsBehindIsTold) {
   EXPECT_LT(taken.may_lose, 1e-3);
   EXPECT_TRUE(taken.as_good.empty());
   EXPECT_TRUE(Holds(StandingFinding(result, result.verdict),
-                    "Stopped, because it could not win any more: the LSTM after 400 of 1600 "
+                    "Stopped early, with no chance to win: the LSTM after 400 of 1600 "
                     "steps"))
       << StandingFinding(result, result.verdict);
 }
