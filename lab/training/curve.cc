@@ -24,7 +24,7 @@ struct Law {
 std::optional<Law> LawOf(std::span<const CurvePoint> curve, int64_t steps) {
   const auto best = std::ranges::min_element(curve, {}, &CurvePoint::validation);
   if (best == curve.end()) return std::nullopt;
-  if (best + 1 != curve.end()) return Law{best->validation, 0};
+  if (curve.end() - best > 2) return Law{best->validation, 0};
   // The points half and a quarter as far.
   const std::span<const CurvePoint> half = UpTo(curve, static_cast<double>(best->steps) / 2);
   if (half.empty() || !(half.back().validation > 0)) return std::nullopt;

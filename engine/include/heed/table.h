@@ -11,19 +11,15 @@
 
 namespace heed {
 
+// Numbers of the caller, in float or double whatever the call computes in.
 template <int Rank>
-using TableView = std::variant<View<const float, Rank>, View<const double, Rank>>;
+using Table = std::variant<View<const float, Rank>, View<const double, Rank>>;
 
-// Numbers of the caller, in float or double whatever the call computes in; the table owns nothing. One of a single dimension
-// may be made of a vector instead, which it keeps.
-template <int Rank>
-struct Table : TableView<Rank> {
-  using TableView<Rank>::TableView;
-  Table(std::vector<double> numbers)
-    requires(Rank == 1)
-      : kept_(std::make_shared<const std::vector<double>>(std::move(numbers))) {
-    this->template emplace<View<const double, 1>>(
-        View<const double, 1>::Contiguous(kept_->data(), {static_cast<int64_t>(kept_->size())}));
+// The same, or a vector that the table keeps.
+struct KeptTable : Table<1> {
+  using Table<1>::Table;
+  KeptTable(std::vector<double> numbers) : kept_(std::make_shared<const std::vector<double>>(std::move(numbers))) {
+    emplace<View<const double, 1>>(View<const double, 1>::Contiguous(kept_->data(), {static_cast<int64_t>(kept_->size())}));
   }
 
  private:

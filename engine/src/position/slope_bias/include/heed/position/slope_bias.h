@@ -9,7 +9,7 @@ namespace heed {
 // ALiBi: -slope_h * |delta|, or slope_h * delta where not symmetric, with delta = key position - query position. Positions may
 // be real numbers. Press et al. 2022, "Train Short, Test Long", section 3.
 struct SlopeBias {
-  Table<1> slopes;  // [Hq]
+  KeptTable slopes;  // [Hq]; SlopeBias{AlibiSlopes(heads)} keeps the vector
   bool symmetric = true;
 };
 
