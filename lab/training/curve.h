@@ -33,8 +33,8 @@ struct Foretold {
 };
 // With each doubling of the steps the loss falls by the same share of its fall before: a power law with a limit, through the
 // best point and those half and a quarter as far. The share is at most what a power law without a limit makes of the first two,
-// which is what it is where there is no third. The best loss itself where two points have brought nothing better; nothing where there
-// are no such points.
+// which is what it is where there is no third. The best loss itself where two points have brought nothing better; nothing where
+// there are no such points.
 std::optional<Foretold> Foretell(std::span<const CurvePoint> curve, int64_t steps);
 
 // The points up to the one 1/times as far as the last, by which the last can be foretold. times: at least 1.
