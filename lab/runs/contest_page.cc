@@ -132,7 +132,7 @@ std::string GainFinding(const ContestResult& result) {
   for (const Outlook::Expected& one : twice.expected) {
     const Entry& entry = result.entries[one.contender];
     const int64_t steps = entry.curve.back().steps;
-    if (one.gain > 0) {
+    if (one.gain > 0 || entry.best_steps == steps) {
       falling.push_back(one);
     } else {
       past.push_back(tell("gain harms one", "model"_a = entry.model.Phrase(), "best"_a = entry.best_steps, "steps"_a = steps));

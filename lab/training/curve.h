@@ -26,15 +26,15 @@ bool PastItsBest(std::span<const CurvePoint> curve, std::size_t best, int64_t wh
 constexpr double kLawErrs = 0.5;  // share of a gain that a curve foretells by which it may be wrong
 
 // What a curve foretells: the loss on the validation part after so many steps, how far that is below its least so far, and how
-// far off it may be: half of the gain, and as far as the same law was off when it foretold the last point from the point half
-// as far. The two add up as independent errors do.
+// far off it may be: half of the gain, and as far as the same law, given the first half of the curve, missed its last point.
+// The two add up as independent errors do.
 struct Foretold {
   double loss, gain, error;
 };
 // With each doubling of the steps the loss falls by the same share of its fall before: a power law with a limit, through the
 // best point and those half and a quarter as far. The share is at most what a power law without a limit makes of the first two,
-// which is what it is where there is no third. The best loss itself where two points have brought nothing better; nothing where
-// there are no such points.
+// which is what it is where there is no third. The best loss itself where the last two points are no better than
+// an earlier one; nothing where there are no such points.
 std::optional<Foretold> Foretell(std::span<const CurvePoint> curve, int64_t steps);
 
 // The points up to the one 1/times as far as the last, by which the last can be foretold. times: at least 1.

@@ -90,11 +90,14 @@ TEST(SlopeBias, KeepsTheVectorThatItIsMadeOf) {
     kept = made;
   }
   const std::vector<float> slopes{0.25F, 0.0625F, 0.015625F, 0.00390625F};
+  const Table<1> table = View<const float, 1>::Contiguous(slopes.data(), {4});
   Attention viewed;
-  viewed.slope_bias = SlopeBias{View<const float, 1>::Contiguous(slopes.data(), {4})};
+  viewed.slope_bias = SlopeBias{table};
   EXPECT_EQ(SlopeGradients(kept, 5, 9, false), SlopeGradients(viewed, 5, 9, false));
-  kept.slope_bias = SlopeBias{AlibiSlopes(3)};
-  EXPECT_THROW(SlopeGradients(kept, 5, 9, false), InvalidArgument);
+  for (const std::vector<double>& other : {AlibiSlopes(3), std::vector<double>{}}) {
+    kept.slope_bias = SlopeBias{other};
+    EXPECT_THROW(SlopeGradients(kept, 5, 9, false), InvalidArgument);
+  }
 }
 
 HEED_ON_TARGETS(SlopeBiasOn);

@@ -15,9 +15,10 @@ namespace heed {
 template <int Rank>
 using Table = std::variant<View<const float, Rank>, View<const double, Rank>>;
 
-// The same, or a vector that the table keeps.
+// A table of one dimension, or one made of a vector, which it keeps.
 struct KeptTable : Table<1> {
   using Table<1>::Table;
+  KeptTable(const Table<1>& table) : Table<1>(table) {}
   KeptTable(std::vector<double> numbers) : kept_(std::make_shared<const std::vector<double>>(std::move(numbers))) {
     emplace<View<const double, 1>>(View<const double, 1>::Contiguous(kept_->data(), {static_cast<int64_t>(kept_->size())}));
   }
