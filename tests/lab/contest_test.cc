@@ -17,6 +17,7 @@
 #include "lab/report/file.h"
 #include "lab/runs/contest_page.h"
 #include "lab/runs/outlook.h"
+#include "lab/runs/prospect.h"
 #include "lab/training/divergence.h"
 #include "lab/training/interrupt.h"
 #include "tests/error_text.h"
@@ -310,6 +311,20 @@ TEST(ContestTest, TheBestStateCounts) {
   EXPECT_NEAR(result.at_time.Over(convolution.model, result.at_time.ColumnOf("loss")).mean, 1.01 + 2.0 / 20, 1e-3);
   EXPECT_TRUE(Holds(GainFinding(result), "More training harms the convolution (at its best after 400 of "))
       << GainFinding(result);
+  // No training gains anything on a loss of zero, and none harms it.
+  ContestResult perfect = result;
+  perfect.entries.resize(1);
+  perfect.entries.front().curve = {{200, 1, 1}, {400, 0.5, 0.5}, {800, 0, 0}};
+  perfect.entries.front().best_steps = 800;
+  EXPECT_FALSE(Holds(GainFinding(perfect), "harms")) << GainFinding(perfect);
+}
+
+TEST(ProspectTest, TheErrorOfEitherCurveMayBringAModelAhead) {
+  const std::vector<double> blocks = {1, 1}, weights = {1, 1};
+  const double sure = MayEndAhead({{1.2, 0.1, 0}, blocks}, {{1.0, 0.1, 0}, blocks}, weights);
+  EXPECT_NEAR(sure, -0.2 + 0.05, 1e-12) << "another seed alone";
+  EXPECT_NEAR(MayEndAhead({{1.2, 0.1, 0.4}, blocks}, {{1.0, 0.1, 0}, blocks}, weights), -0.2 + std::hypot(0.05, 0.4), 1e-12);
+  EXPECT_NEAR(MayEndAhead({{1.2, 0.1, 0}, blocks}, {{1.0, 0.1, 0.4}, blocks}, weights), -0.2 + std::hypot(0.05, 0.4), 1e-12);
 }
 
 // Two that seeds can hardly tell apart get the seconds of the third, and no more than those.
