@@ -17,7 +17,6 @@
 #include "lab/report/file.h"
 #include "lab/runs/contest_page.h"
 #include "lab/runs/outlook.h"
-#include "lab/runs/prospect.h"
 #include "lab/training/divergence.h"
 #include "lab/training/interrupt.h"
 #include "tests/error_text.h"
@@ -317,14 +316,6 @@ TEST(ContestTest, TheBestStateCounts) {
   perfect.entries.front().curve = {{200, 1, 1}, {400, 0.5, 0.5}, {800, 0, 0}};
   perfect.entries.front().best_steps = 800;
   EXPECT_FALSE(Holds(GainFinding(perfect), "harms")) << GainFinding(perfect);
-}
-
-TEST(ProspectTest, TheErrorOfEitherCurveMayBringAModelAhead) {
-  const std::vector<double> blocks = {1, 1}, weights = {1, 1};
-  const double sure = MayEndAhead({{1.2, 0.1, 0}, blocks}, {{1.0, 0.1, 0}, blocks}, weights);
-  EXPECT_NEAR(sure, -0.2 + 0.05, 1e-12) << "another seed alone";
-  EXPECT_NEAR(MayEndAhead({{1.2, 0.1, 0.4}, blocks}, {{1.0, 0.1, 0}, blocks}, weights), -0.2 + std::hypot(0.05, 0.4), 1e-12);
-  EXPECT_NEAR(MayEndAhead({{1.2, 0.1, 0}, blocks}, {{1.0, 0.1, 0.4}, blocks}, weights), -0.2 + std::hypot(0.05, 0.4), 1e-12);
 }
 
 // Two that seeds can hardly tell apart get the seconds of the third, and no more than those.

@@ -1,4 +1,5 @@
 #include "lab/training/course.h"
+#include "lab/runs/prospect.h"
 
 #include <cmath>
 #include <memory>
@@ -93,6 +94,14 @@ TEST(Curve, ForetellsByThePointHalfAsFarOfOddStepsToo) {
   const std::vector<CurvePoint> one = {{8, 1, 1}};
   EXPECT_FALSE(Foretell(one, 16));
   EXPECT_FALSE(Foretell(FirstPart(one, 2), 8));
+}
+
+TEST(ProspectTest, TheErrorOfEitherCurveMayBringAModelAhead) {
+  const std::vector<double> blocks = {1, 1}, weights = {1, 1};
+  const double sure = MayEndAhead({{1.2, 0.1, 0}, blocks}, {{1.0, 0.1, 0}, blocks}, weights);
+  EXPECT_NEAR(sure, -0.2 + 0.05, 1e-12) << "another seed alone";
+  EXPECT_NEAR(MayEndAhead({{1.2, 0.1, 0.4}, blocks}, {{1.0, 0.1, 0}, blocks}, weights), -0.2 + std::hypot(0.05, 0.4), 1e-12);
+  EXPECT_NEAR(MayEndAhead({{1.2, 0.1, 0}, blocks}, {{1.0, 0.1, 0.4}, blocks}, weights), -0.2 + std::hypot(0.05, 0.4), 1e-12);
 }
 
 TEST(CourseTest, KeepsTheBestStateAndEndsPastIt) {
