@@ -3,8 +3,11 @@
 #include <cmath>
 #include <string>
 #include <type_traits>
+#include <utility>
+#include <vector>
 
 #include <ATen/ATen.h>
+#include <torch/csrc/autograd/custom_function.h>
 #include <torch/nn/init.h>
 
 #include "heed/error.h"
@@ -43,6 +46,48 @@ Reader MakeReader(const EncoderOptions& options, int64_t hidden) {
   }
 }
 
+// What a step reads off the tape of an LSTMN. The tape is a list of [batch, 3 * hidden], of each earlier step W_h h, h and c
+// side by side; `kept` [batch, steps, 3 * hidden] holds the same numbers. With question [batch, hidden] and score [hidden] the
+// result is softmax(score . tanh(W_h h + question)) times h and c, [batch, 2 * hidden]. Nothing of the size of the tape is kept
+// for the backward pass, which computes the weights anew: n steps would otherwise keep n^2 / 2 rows. Its formulas are
+// differentiable.
+struct TapeReading : torch::autograd::Function<TapeReading> {
+  using Variables = torch::autograd::variable_list;
+
+  static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& question, const at::Tensor& score,
+                            const at::Tensor& kept, at::TensorList tape) {
+    Variables inputs = {question, score};
+    inputs.insert(inputs.end(), tape.begin(), tape.end());
+    context->save_for_backward(std::move(inputs));
+    context->saved_data["kept"] = kept;
+    return Weights(Hidden(question, kept), score).unsqueeze(1).matmul(States(question, kept)).squeeze(1);
+  }
+
+  static Variables backward(torch::autograd::AutogradContext* context, const Variables& gradients) {
+    const Variables inputs = context->get_saved_variables(), tape(inputs.begin() + 2, inputs.end());
+    const at::Tensor &question = inputs[0], &score = inputs[1], gradient = gradients[0].unsqueeze(1);
+    // A second derivative goes through the tape: `kept` has no history.
+    const at::Tensor kept = at::GradMode::is_enabled() ? at::stack(tape, 1) : context->saved_data["kept"].toTensor();
+    const at::Tensor hidden = Hidden(question, kept), weights = Weights(hidden, score);
+    const at::Tensor by_weight = weights * gradient.matmul(States(question, kept).transpose(1, 2)).squeeze(1);
+    const at::Tensor by_logit = (by_weight - weights * by_weight.sum(1, /*keepdim=*/true)).unsqueeze(2);
+    const at::Tensor by_row = by_logit * score * (1 - hidden.square());
+    Variables results = {by_row.sum(1), (by_logit * hidden).sum({0, 1}), {}};
+    const Variables rows = at::cat({by_row, weights.unsqueeze(2) * gradient}, 2).unbind(1);
+    results.insert(results.end(), rows.begin(), rows.end());
+    return results;
+  }
+
+ private:
+  static at::Tensor Hidden(const at::Tensor& question, const at::Tensor& kept) {
+    return (kept.narrow(2, 0, question.size(1)) + question.unsqueeze(1)).tanh();
+  }
+  static at::Tensor Weights(const at::Tensor& hidden, const at::Tensor& score) { return hidden.matmul(score).softmax(1); }
+  static at::Tensor States(const at::Tensor& question, const at::Tensor& kept) {
+    return kept.narrow(2, question.size(1), 2 * question.size(1));
+  }
+};
+
 }  // namespace
 
 LstmnImpl::LstmnImpl(int64_t input_size_, int64_t hidden_size_, bool bias_)
@@ -64,28 +109,28 @@ void LstmnImpl::reset() {
 
 torch::Tensor LstmnImpl::forward(const torch::Tensor& X) {
   CheckInput("Lstmn", X, input_size);
+  const int64_t batch = X.size(0), steps = X.size(1);
   // What of the scores and gates is known before the first step.
   const at::Tensor from_summary = gates.narrow(1, 0, hidden_size);
-  const at::Tensor asked = at::linear(X, score_input);
-  const at::Tensor entering = at::linear(X, gates.narrow(1, hidden_size, input_size), gates_bias);
-  at::Tensor summary = X.new_zeros({X.size(0), hidden_size}), memory = summary;
-  std::vector<at::Tensor> states, tape;  // tape: of each step W_h h, h and c side by side
-  for (int64_t t = 0; t < X.size(1); ++t) {
+  const auto asked = at::linear(X, score_input).unbind(1);
+  const auto entering = at::linear(X, gates.narrow(1, hidden_size, input_size), gates_bias).unbind(1);
+  at::Tensor summary = X.new_zeros({batch, hidden_size}), memory = summary, kept;
+  std::vector<at::Tensor> states, tape;
+  for (int64_t t = 0; t < steps; ++t) {
     if (t > 0) {
-      const at::Tensor kept = at::stack(tape, 1);
-      const at::Tensor question = asked.select(1, t) + at::linear(summary, score_summary);
-      const at::Tensor hidden = (kept.narrow(2, 0, hidden_size) + question.unsqueeze(1)).tanh();
-      const at::Tensor weights = hidden.matmul(score).softmax(1).unsqueeze(1);
-      const auto seen = weights.matmul(kept.narrow(2, hidden_size, 2 * hidden_size)).squeeze(1).chunk(2, 1);
+      const at::Tensor question = asked[t] + at::linear(summary, score_summary);
+      const auto seen = TapeReading::apply(question, score, kept.narrow(1, 0, t), at::TensorList(tape)).chunk(2, 1);
       summary = seen[0];
       memory = seen[1];
     }
-    const auto gate = (entering.select(1, t) + at::linear(summary, from_summary)).chunk(4, 1);
+    const auto gate = (entering[t] + at::linear(summary, from_summary)).chunk(4, 1);
     const at::Tensor cell = gate[1].sigmoid() * memory + gate[0].sigmoid() * gate[2].tanh();
     states.push_back(gate[3].sigmoid() * cell.tanh());
     tape.push_back(at::cat({at::linear(states.back(), score_state), states.back(), cell}, 1));
+    if (t == 0) kept = at::empty({batch, steps, 3 * hidden_size}, tape.back().options());
+    kept.select(1, t).copy_(tape.back().detach());
   }
-  return states.empty() ? X.new_zeros({X.size(0), 0, hidden_size}) : at::stack(states, 1);
+  return states.empty() ? X.new_zeros({batch, 0, hidden_size}) : at::stack(states, 1);
 }
 
 IntraDecoderImpl::IntraDecoderImpl(int64_t input_size_, int64_t hidden_size_, bool bias_)

@@ -225,6 +225,27 @@ TEST(AttentionModelsTest, AreTheEquationsOfTheirPapers) {
   }
 }
 
+// Steps read a tape of the earlier ones, whose derivatives are formulas of heed.
+TEST(AttentionModelsTest, TheTapeOfALstmnHasSecondDerivatives) {
+  at::manual_seed(45);
+  Lstmn layer(3, 4);
+  layer->to(at::kDouble);
+  const at::Tensor X = at::randn({1, 5, 3}, at::kDouble).set_requires_grad(true);
+  Weights leaves = layer->parameters();
+  leaves.push_back(X);
+  const auto second = [&](const at::Tensor& output) {
+    at::Tensor squares = at::zeros({}, at::kDouble);
+    for (const at::Tensor& gradient : torch::autograd::grad({output.square().sum()}, leaves, {}, true, /*create_graph=*/true))
+      squares = squares + gradient.square().sum();
+    return torch::autograd::grad({squares}, leaves);
+  };
+  const Weights computed = second(layer(X)), wanted = second(Remembered(layer->parameters(), X[0]));
+  for (std::size_t i = 0; i < leaves.size(); ++i) {
+    EXPECT_TRUE(at::allclose(computed[i], wanted[i], 1e-10, 1e-10)) << i;
+    EXPECT_GT(wanted[i].abs().max().item<double>(), 0) << i;
+  }
+}
+
 // Squares of what Mamba-2 normalises here are beyond the 65504 of float16.
 TEST(AttentionModelsTest, ThoseInLinearTimeRoundSixteenBitsAtTheirEnds) {
   for (const char* name : {"linear", "retention", "mamba2", "gated-delta"}) {

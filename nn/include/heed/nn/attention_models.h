@@ -43,7 +43,8 @@ TORCH_MODULE(SelfAttentiveEncoder);
 //   c_t = f * m_t + i * z,   h_t = o * tanh(c_t)                                    (equations 8 and 9)
 //
 // Cheng et al. 2016, "Long Short-Term Memory-Networks for Machine Reading", section 3.2; the paper writes h~ and c~ for g and
-// m. A step takes time and memory linear in the earlier steps; steps run one after the other. All parameters start uniform in
+// m. A step takes time linear in the earlier steps; steps run one after the other. For gradients the layer keeps W_h h, h and c
+// of each step and computes the weights anew. No forward-mode derivatives. All parameters start uniform in
 // +-1/sqrt(hidden_size).
 class LstmnImpl : public torch::nn::Cloneable<LstmnImpl> {
  public:
