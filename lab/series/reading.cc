@@ -322,64 +322,62 @@ std::vector<SeriesData> ReadForecastsCsv(const std::filesystem::path& path, cons
 }
 
 SeriesData ReadSeriesNpy(const std::filesystem::path& features, const std::filesystem::path& targets, const std::string& goal) {
-  const NpyArray X = ReadNpy(features, /*may_lack=*/true);
-  const auto shape_of = [](const NpyArray& array) {
-    std::string text;
-    for (const int64_t extent : array.shape) text += (text.empty() ? "" : ", ") + std::to_string(extent);
-    return "[" + text + "]";
-  };
-  if (X.shape.size() < 2 || X.shape.size() > 3 || X.values.empty()) {
-    throw FileError(X.name + ": expected the shape [rows, steps, features] or [rows, steps], not empty, got " + shape_of(X));
+  const NpyFile X(features, /*may_lack=*/true, MostDataBytes());
+  const auto shape_of = [](const NpyFile& file) { return fmt::format("[{}]", fmt::join(file.shape(), ", ")); };
+  const std::vector<int64_t>& shape = X.shape();
+  if (shape.size() < 2 || shape.size() > 3 || std::ranges::find(shape, 0) != shape.end()) {
+    throw FileError(X.name() + ": expected the shape [rows, steps, features] or [rows, steps], not empty, got " + shape_of(X));
   }
-  const int64_t rows = X.shape[0], steps = X.shape[1], width = X.shape.size() == 3 ? X.shape[2] : 1;
+  const int64_t rows = shape[0], steps = shape[1], width = shape.size() == 3 ? shape[2] : 1;
+  const std::vector<double> inputs = X.Values();
   SeriesData data;
-  data.name = X.name;
+  data.name = X.name();
   for (int64_t i = 0; i < width; ++i) data.features.push_back("feature " + std::to_string(i));
-  const auto bytes_of = [](const NpyArray& array) {
-    return std::string_view(reinterpret_cast<const char*>(array.values.data()), array.values.size() * sizeof(double));
+  const auto bytes_of = [](const std::vector<double>& values) {
+    return std::string_view(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(double));
   };
-  NpyArray y;
+  std::vector<double> answers;
+  int64_t each = 0;  // targets of a row
   if (targets.empty()) {
     if (goal != "forecast") throw InvalidArgument("target: expected the file of y, as X is " + data.name);
-    data.goal = SeriesGoal::kForecast;
-    data.target = data.features.back();
-    data.fingerprint = Fingerprint(bytes_of(X), shape_of(X));
+    data.goal = SeriesGoal::kForecast, data.target = data.features.back(), data.each_step = true;
   } else {
     if (goal == "forecast")
       throw InvalidArgument("target: a forecast of an array takes no file of y; it predicts the last feature");
-    y = ReadNpy(targets);
-    if (y.shape.empty() || y.shape.size() > 2 || y.shape[0] != rows || (y.shape.size() == 2 && y.shape[1] != steps)) {
-      throw FileError(y.name + ": expected the shape [" + std::to_string(rows) + "] or [" + std::to_string(rows) + ", " +
-                      std::to_string(steps) + "] as " + X.name + " has the shape " + shape_of(X) + ", got " + shape_of(y));
+    const NpyFile y(targets, /*may_lack=*/false, MostDataBytes());
+    if (y.shape().empty() || y.shape().size() > 2 || y.shape()[0] != rows || (y.shape().size() == 2 && y.shape()[1] != steps)) {
+      throw FileError(y.name() + ": expected the shape [" + std::to_string(rows) + "] or [" + std::to_string(rows) + ", " +
+                      std::to_string(steps) + "] as " + X.name() + " has the shape " + shape_of(X) + ", got " + shape_of(y));
     }
-    data.goal = !goal.empty() ? ParseSeriesGoal(goal) : y.whole ? SeriesGoal::kClassification : SeriesGoal::kRegression;
+    data.each_step = y.shape().size() == 2, each = data.each_step ? steps : 1;
+    answers = y.Values();
+    data.goal = !goal.empty() ? ParseSeriesGoal(goal) : y.whole() ? SeriesGoal::kClassification : SeriesGoal::kRegression;
     data.target = NameOfInput(targets.filename());
-    data.fingerprint = Fingerprint(bytes_of(X), shape_of(X) + std::string(bytes_of(y)));
   }
+  data.fingerprint = Fingerprint(bytes_of(inputs), shape_of(X) + std::string(bytes_of(answers)));
   std::map<double, double> class_index;
   if (data.goal == SeriesGoal::kClassification) {
+    const std::string name = NameOfInput(targets);
     std::set<std::string> names;
     const auto name_of = [&](double value) {
       if (!IsWhole(value) || std::abs(value) > kLargestWhole) {
-        throw FileError(y.name + fmt::format(": classes are whole numbers up to 2^53, got {}", value));
+        throw FileError(name + fmt::format(": classes are whole numbers up to 2^53, got {}", value));
       }
       return std::to_string(static_cast<int64_t>(value));
     };
-    for (const double value : y.values) names.insert(name_of(value));
-    data.classes = ClassNames(y.name, names);
+    for (const double value : answers) names.insert(name_of(value));
+    data.classes = ClassNames(name, names);
     for (std::size_t i = 0; i < data.classes.size(); ++i) class_index[std::stod(data.classes[i])] = static_cast<double>(i);
   }
-  FindGaps(X.values, data);
-  const int64_t each = y.values.empty() ? 0 : y.shape.size() == 2 ? steps : 1;  // targets of a row
+  FindGaps(inputs, data);
   for (int64_t row = 0; row < rows; ++row) {
-    SeriesSequence one = SequenceOf(data, row, steps, &X.values[row * steps * width]);
+    SeriesSequence one = SequenceOf(data, row, steps, &inputs[row * steps * width]);
     for (int64_t i = 0; i < each; ++i) {
-      const double value = y.values[row * each + i];
+      const double value = answers[row * each + i];
       one.targets.push_back(class_index.empty() ? value : class_index.at(value));
     }
     data.sequences.push_back(std::move(one));
   }
-  data.each_step = y.values.empty() || y.shape.size() == 2;
   std::ranges::move(NotesOnRareClasses(data), std::back_inserter(data.notes));
   return data;
 }

@@ -32,7 +32,7 @@ TEST(File, EveryReaderRefusesWhatIsNoRegularFile) {
   columns.target = "y";
   for (const std::filesystem::path& path : {fifo, folder, std::filesystem::path("/dev/zero")}) {
     for (const std::string& error :
-         {WhatOf<FileError>([&] { ReadText(path.string()); }), WhatOf<FileError>([&] { ReadNpy(path); }),
+         {WhatOf<FileError>([&] { ReadText(path.string()); }), WhatOf<FileError>([&] { NpyFile{path}; }),
           WhatOf<FileError>([&] { ReadSeriesCsv(path, columns); }), WhatOf<FileError>([&] { ReadFile(path); })}) {
       EXPECT_TRUE(Holds(error, path.string())) << error;
       EXPECT_TRUE(Holds(error, "a regular file is expected")) << error;

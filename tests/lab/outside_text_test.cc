@@ -58,7 +58,7 @@ std::vector<Case> Cases() {
   const auto csv = [](const SeriesColumns& columns) {
     return [columns](const std::filesystem::path& path) { ReadSeriesCsv(path, columns); };
   };
-  const auto npy = [](const std::filesystem::path& path) { ReadNpy(path); };
+  const auto npy = [](const std::filesystem::path& path) { NpyFile{path}; };
   const auto header = [](const std::string& text) {
     const std::string whole = text.substr(0, 60000);
     return std::string("\x93NUMPY\x01\x00", 8) + static_cast<char>(whole.size() & 0xff) + static_cast<char>(whole.size() >> 8) +

@@ -140,7 +140,12 @@ TEST(DamagedFiles, Arrays) {
   const std::vector<double> values{1, 2, 3, 4, 5, 6};
   const std::string whole = std::string("\x93NUMPY\x01\x00", 8) + std::string{static_cast<char>(header.size() + 1), '\0'} +
                             header + "\n" + std::string(reinterpret_cast<const char*>(values.data()), 48);
-  Attack(whole, [](const std::string& bytes) { ParseNpy("x.npy", bytes); });
+  const ScratchFolder scratch;
+  const std::filesystem::path path = scratch.path() / "x.npy";
+  Attack(whole, [&](const std::string& bytes) {
+    WriteBytes(path, bytes);
+    NpyFile(path).Values();
+  });
 }
 
 TEST(DamagedFiles, Runs) {

@@ -218,19 +218,27 @@ std::string Npy(const std::string& header, const std::string& values) {
   return file + header + values;
 }
 
-std::string NpyError(const std::string& bytes) {
-  return WhatOf<Error>([&] { ParseNpy("a.npy", bytes); });
+std::vector<double> NpyValues(const std::string& bytes, bool may_lack = false) {
+  const ScratchFolder folder;
+  return NpyFile(Written(folder, "a.npy", bytes), may_lack).Values();
+}
+
+std::string NpyError(const std::string& bytes, bool may_lack = false) {
+  return WhatOf<Error>([&] { NpyValues(bytes, may_lack); });
 }
 
 TEST(NpyFileTest, ReadsWhatNumPyWrites) {
-  const std::string bytes = FormatNpy(2, 3, {1, 2, 3, 4, 5, -6.5});
-  const NpyArray array = ParseNpy("a.npy", bytes);
-  EXPECT_EQ(array.shape, (std::vector<int64_t>{2, 3}));
-  EXPECT_EQ(array.values, (std::vector<double>{1, 2, 3, 4, 5, -6.5}));
-  EXPECT_FALSE(array.whole);
-  const NpyArray labels = ParseNpy("y.npy", Npy("{'descr': '|i1', 'fortran_order': False, 'shape': (2,), }\n", "\x01\xff"));
-  EXPECT_EQ(labels.values, (std::vector<double>{1, -1}));
-  EXPECT_TRUE(labels.whole);
+  const ScratchFolder folder;
+  const NpyFile array(Written(folder, "a.npy", FormatNpy(2, 3, {1, 2, 3, 4, 5, -6.5})));
+  EXPECT_EQ(array.shape(), (std::vector<int64_t>{2, 3}));
+  EXPECT_EQ(array.Values(), (std::vector<double>{1, 2, 3, 4, 5, -6.5}));
+  EXPECT_FALSE(array.whole());
+  const NpyFile labels(
+      Written(folder, "y.npy", Npy("{'descr': '|i1', 'fortran_order': False, 'shape': (2,), }\n", "\x01\xff")));
+  EXPECT_EQ(labels.Values(), (std::vector<double>{1, -1}));
+  EXPECT_TRUE(labels.whole());
+  EXPECT_EQ(NpyValues(Npy("{\"shape\": (1, 2), 'fortran_order':False,'descr': '|u1'}", "\x01\x02")),
+            (std::vector<double>{1, 2}));
 }
 
 TEST(NpyFileTest, RefusesWhatIsNotAnArrayOfNumbers) {
@@ -247,16 +255,19 @@ TEST(NpyFileTest, RefusesWhatIsNotAnArrayOfNumbers) {
                     "too large"));
   EXPECT_TRUE(Holds(NpyError(Npy("{'descr': '<f8', 'fortran_order': False, 'shape': (-1,), }", "")), "shape"));
   EXPECT_TRUE(
-      Holds(NpyError(Npy("{'descr': '<f8', 'fortran_order': False}", eight)), "descr, fortran_order or shape is missing"));
-  EXPECT_TRUE(Holds(NpyError(Npy("{'descr': '<f8', 'descr': '<f8'}", eight)), "twice"));
+      Holds(NpyError(Npy("{'descr': '<f8', 'fortran_order': False}", eight)), "descr, fortran_order and shape, each once"));
+  EXPECT_TRUE(Holds(NpyError(Npy("{'descr': '<f8', 'descr': '<f8', 'fortran_order': False, 'shape': (1,)}", eight)), "once"));
+  EXPECT_TRUE(
+      Holds(NpyError(Npy("{'descr': '<f8', 'order': 'C', 'fortran_order': False, 'shape': (1,)}", eight)), "no other key"));
+  EXPECT_TRUE(Holds(NpyError(Npy("{'descr': '<f8', 'fortran_order': 0, 'shape': (1,)}", eight)), "neither True nor False"));
   EXPECT_TRUE(Holds(NpyError(Npy("__import__('os')", eight)), "malformed"));
   EXPECT_TRUE(Holds(NpyError(Npy("{'descr': '<f8', 'fortran_order': False, 'shape': (1,), } x", eight)), "follows"));
   EXPECT_TRUE(Holds(NpyError(std::string("\x93NUMPY\x01\x00\xff\xff{}", 12)), "claims 65535 bytes"));
   EXPECT_TRUE(Holds(NpyError(std::string("\x93NUMPY\x07\x00\x02\x00{}", 12)), "version 7"));
   const double nan = NAN, infinity = INFINITY;
   EXPECT_TRUE(Holds(NpyError(FormatNpy(2, 2, {1, 2, nan, 4})), "[1, 0] is not finite; fill it in"));
-  EXPECT_TRUE(std::isnan(ParseNpy("a.npy", FormatNpy(2, 2, {1, 2, nan, 4}), /*may_lack=*/true).values[2]));
-  EXPECT_TRUE(Holds(WhatOf<Error>([&] { ParseNpy("a.npy", FormatNpy(2, 2, {1, 2, infinity, 4}), true); }), "[1, 0]"));
+  EXPECT_TRUE(std::isnan(NpyValues(FormatNpy(2, 2, {1, 2, nan, 4}), /*may_lack=*/true)[2]));
+  EXPECT_TRUE(Holds(NpyError(FormatNpy(2, 2, {1, 2, infinity, 4}), /*may_lack=*/true), "[1, 0]"));
   for (std::size_t cut = 0; cut < 100; ++cut) EXPECT_NE(NpyError(FormatNpy(2, 3, {1, 2, 3, 4, 5, 6}).substr(0, cut)), "");
 }
 

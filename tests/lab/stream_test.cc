@@ -258,14 +258,12 @@ TEST(StreamTest, ArraysAreReadSomeRowsAtATime) {
   const auto stream = NpyStream(model, folder.path() / "x.npy", 1000);
   ExpectAlike(InParts(model, *stream, parts), whole);
   EXPECT_EQ(parts, 5);
-  const NpyArray array = ReadNpy(folder.path() / "x.npy");
-  EXPECT_EQ(NpyFile(folder.path() / "x.npy").Rows(7, 9),
-            std::vector<double>(array.values.begin() + 84, array.values.begin() + 108));
+  const std::vector<double> values = NpyFile(folder.path() / "x.npy").Values();
+  EXPECT_EQ(NpyFile(folder.path() / "x.npy").Rows(7, 9), std::vector<double>(values.begin() + 84, values.begin() + 108));
   KeptModel other = model;
   other.form.target = other.form.features.front();
   const SeriesSequence first = NpyStream(other, folder.path() / "x.npy")->Next()->sequences.front();
-  EXPECT_EQ(first.targets, (std::vector<double>{array.values[0], array.values[2], array.values[4], array.values[6],
-                                                array.values[8], array.values[10]}));
+  EXPECT_EQ(first.targets, (std::vector<double>{values[0], values[2], values[4], values[6], values[8], values[10]}));
   other.form.target = "none of them";
   EXPECT_TRUE(Holds(WhatOf<FileError>([&] { NpyStream(other, folder.path() / "x.npy"); }), "none of the model's features"));
   bytes.resize(bytes.size() - 1);
