@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
-#include <utility>
 
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
@@ -11,6 +10,7 @@
 
 #include "heed/error.h"
 #include "heed/nn/safetensors.h"
+#include "heed/series_model.h"
 #include "lab/data/view.h"
 #include "lab/options/settings.h"
 #include "lab/report/file.h"
@@ -19,7 +19,6 @@
 #include "lab/series/network.h"
 #include "lab/training/checkpoint.h"
 #include "lab/training/interrupt.h"
-#include "lab/training/step.h"
 
 namespace heed::lab {
 namespace {
@@ -29,7 +28,6 @@ using Json = nlohmann::ordered_json;
 constexpr int64_t kFormat = 1;
 constexpr double kShare = 0.8;             // of the true values, which an interval holds
 constexpr std::size_t kMostShown = 500;    // bytes of what a value is said to be
-constexpr double kMostTable = 1 << 28;     // numbers of the tables of a positional scheme
 constexpr const char* kLevels = "levels";  // the array of a forecast's RelativeLevels
 
 // The quantile at `share` of so many sorted numbers that one more of their kind exceeds with probability 1 - share.
@@ -39,84 +37,36 @@ double Quantile(const at::Tensor& sorted, double share) {
   return sorted[static_cast<int64_t>(std::clamp(place, 0.0, count - 1))].item<double>();
 }
 
-// Any encoder has at least one square matrix of the width in each layer, and a learned table has a row for each step.
-void RequirePlausible(const KeptModel& model) {
-  double stored = 0;
-  for (const auto& [name, array] : model.method.arrays) stored += static_cast<double>(array.numel());
-  const SequenceModelOptions& network = *model.network;
-  const auto width = static_cast<double>(network.width), layers = static_cast<double>(network.layers),
-             longest = static_cast<double>(network.longest);
-  double least = layers * width * (width + 2.0 * static_cast<double>(network.ffn_width)) +
-                 width * static_cast<double>(network.features + network.outputs);
-  if (network.position == "learned") least += width * longest;
-  if (least > stored) throw FieldError{"the model that 'network' describes has more weights than model.safetensors holds"};
-  if (network.position != "none" && layers * width * longest > kMostTable)
-    throw FieldError{"'longest' is too large for tables of this width"};
-}
-
-// What the form says of the network's ends must be what the network has.
-void RequireFits(const KeptModel& model) {
-  const SeriesForm& form = model.form;
-  const SequenceModelOptions& network = *model.network;
-  const int64_t levels = form.Forecasts() ? std::ssize(form.features) : 0;
-  if (network.symbols != 0 || network.features != form.width() + levels || network.outputs != form.outputs() ||
-      network.pooled == form.each_step || network.causal != form.Forecasts() || network.longest < form.steps())
-    throw FieldError{"'network' and 'form' contradict each other"};
-  if (!form.Forecasts()) return;
-  const auto found = model.method.arrays.find(kLevels);
-  if (found == model.method.arrays.end() || found->second.scalar_type() != at::kFloat || found->second.dim() != 1 ||
-      found->second.size(0) != levels || !found->second.gt(0).all().item<bool>())
-    throw FieldError{"'levels' of model.safetensors is not a positive number for each feature"};
-}
-
+// Of files that heed::SeriesModel takes.
 KeptModel FromJson(const Json& json, std::map<std::string, at::Tensor> arrays) {
-  if (!json.is_object()) throw FieldError{"the file is not a JSON object"};
-  int64_t format = 0;
-  std::string kind;
-  ReadField(json, "format", format);
-  if (format != kFormat) throw FieldError{fmt::format("'format' is {}; this program reads {}", format, kFormat)};
-  ReadField(json, "kind", kind);
-  if (kind != "table") throw FieldError{"'kind' is not \"table\""};
   KeptModel model;
   ReadField(json, "name", model.name);
   ReadFields(ObjectIn(json, "form"), FieldsOf(model.form), &heed::MayLack);
-  Validate(model.form);
   model.method.arrays = std::move(arrays);
   if (json.contains("network")) {
-    model.network.emplace();
-    const Fields fields = FieldsOf(*model.network);
-    ReadFields(ObjectIn(json, "network"), fields);
-    Check(fields);
-    RequireFits(model);
-    RequirePlausible(model);
+    ReadFields(ObjectIn(json, "network"), FieldsOf(model.network.emplace()));
   } else {
     const Json& method = ObjectIn(json, "method");
     ReadField(method, "kind", model.method.kind);
     model.method.settings = ObjectIn(method, "settings");
   }
   ReadField(json, "low", model.low), ReadField(json, "high", model.high);
-  const auto intervals = static_cast<std::size_t>(model.form.Classifies() ? 0 : model.form.outputs());
-  if (model.low.size() != intervals || model.high.size() != intervals)
-    throw FieldError{fmt::format("'low' and 'high': expected {} numbers each", intervals)};
   model.training = ObjectIn(json, "training"), model.reached = ObjectIn(json, "reached");
   return model;
 }
 
-// `path` stands in messages.
-std::shared_ptr<SeriesNetwork> NetworkFrom(const KeptModel& model, const std::string& path) {
+}  // namespace
+
+std::shared_ptr<SeriesNetwork> NetworkOf(const KeptModel& model) {
   std::map<std::string, at::Tensor> weights = model.method.arrays;
   const auto levels = weights.extract(kLevels);
   std::optional<RelativeLevels> relative;
-  if (model.form.Forecasts()) relative.emplace(levels.mapped());
+  if (model.form.Forecasts()) relative.emplace(levels.mapped().to(at::kFloat));
   auto network = std::make_shared<SeriesNetwork>(*model.network, std::move(relative));
-  CopyTensors(weights, NamedParameters(network->module()), path);
+  CopyTensors(weights, NamedParameters(network->module()), "model.safetensors");
   network->module().eval();
   return network;
 }
-
-}  // namespace
-
-std::shared_ptr<SeriesNetwork> NetworkOf(const KeptModel& model) { return NetworkFrom(model, "model.safetensors"); }
 
 void Calibrate(KeptModel& model, const SeriesBatches& batches) {
   model.low.clear(), model.high.clear();
@@ -161,13 +111,14 @@ void WriteModel(const KeptModel& model, const std::filesystem::path& folder) {
 
 KeptModel ReadModel(const std::filesystem::path& folder) {
   const std::filesystem::path config = folder / "config.json";
-  const std::string text = ReadFile(config, kMostSettingsBytes);
-  const std::string weights_path = (folder / "model.safetensors").string();
-  nn::Safetensors weights = nn::ReadSafetensors(weights_path);
-  RequireFinite(weights_path, NamedTensors(weights.tensors.begin(), weights.tensors.end()));
   try {
-    KeptModel model = FromJson(ParseSettings(text), std::move(weights.tensors));
-    if (model.network) NetworkFrom(model, weights_path);
+    const Json json = ParseSettings(ReadFile(config, kMostSettingsBytes));
+    int64_t format = 0;
+    ReadField(json, "format", format);
+    if (format != kFormat) throw FieldError{fmt::format("'format' is {}; this program reads {}", format, kFormat)};
+    const SeriesModel fits(folder.string());
+    KeptModel model = FromJson(json, nn::ReadSafetensors((folder / "model.safetensors").string()).tensors);
+    if (model.network) NetworkOf(model);
     return model;
   } catch (const FieldError& error) {
     throw FileError(config.string() + ": " + Printable(error.message, kMostShown));
@@ -197,14 +148,6 @@ SeriesAnswers AnswersOf(const KeptModel& model, const SeriesData& data, const st
     });
     return InOwnUnits(model.form, data, windows, at::cat(answers));
   };
-}
-
-SeriesAnswers CheckedAnswers(const KeptModel& model, const SeriesData& data, const std::vector<SeriesWindow>& past) {
-  try {
-    return AnswersOf(model, data, past);
-  } catch (const FieldError& error) {
-    throw FileError("config.json: " + Printable(error.message, kMostShown));
-  }
 }
 
 }  // namespace heed::lab

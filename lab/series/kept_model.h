@@ -45,19 +45,16 @@ void Calibrate(KeptModel& model, const SeriesBatches& batches);
 
 // Throws FileError.
 void WriteModel(const KeptModel& model, const std::filesystem::path& folder);
-// Throws FileError that names the file and what is wrong with it: another format, a field of another kind, sizes that
-// contradict each other or the weights.
+// Throws FileError that names the file and what is wrong with it, as heed::SeriesModel does, which checks it.
 KeptModel ReadModel(const std::filesystem::path& folder);
 // Whether the folder's config.json is one of these, and not that of a language model.
 bool HoldsSeriesModel(const std::filesystem::path& folder);
 
-// The network with the kept weights, in evaluation mode, of a model that is one. Throws FieldError where they are not its.
+// The network with the kept weights, in evaluation mode, of a model that is one. Throws FileError where they are not its.
 std::shared_ptr<SeriesNetwork> NetworkOf(const KeptModel& model);
 
-// `past`: see AnswersOf a method. The model and the data must outlive what is returned. The second throws FileError in place of
-// FieldError, for a model from a file.
+// `past`: see AnswersOf a method. The model and the data must outlive what is returned.
 SeriesAnswers AnswersOf(const KeptModel& model, const SeriesData& data, const std::vector<SeriesWindow>& past);
-SeriesAnswers CheckedAnswers(const KeptModel& model, const SeriesData& data, const std::vector<SeriesWindow>& past);
 
 }  // namespace heed::lab
 

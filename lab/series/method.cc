@@ -1,18 +1,13 @@
 #include "lab/series/method.h"
 
 #include <algorithm>
-#include <cmath>
-#include <memory>
 #include <string>
-#include <utility>
 
 #include <ATen/ATen.h>
-#include <ATen/core/grad_mode.h>
 #include <fmt/core.h>
 
 #include "heed/error.h"
 #include "heed/safetensors.h"
-#include "lab/options/settings.h"
 #include "lab/series/calendar.h"
 #include "lab/series/examples.h"
 #include "lab/series/linear.h"
@@ -23,47 +18,12 @@
 namespace heed::lab {
 namespace {
 
-void Require(bool holds, const char* name) {
-  if (!holds) throw FieldError{fmt::format("'{}' does not fit this kind of method", name)};
-}
-
-int64_t WholeIn(const KeptMethod& method, const char* name, int64_t low, int64_t high) {
-  int64_t value = 0;
-  ReadField(method.settings, name, value);
-  Require(low <= value && value <= high, name);
-  return value;
-}
-
-bool SwitchIn(const KeptMethod& method, const char* name) {
-  bool value = false;
-  ReadField(method.settings, name, value);
-  return value;
-}
-
 // Of heed/past_forecasts.h.
 template <class Past>
 Past PastMethodIn(const KeptMethod& method) {
   Past past;
-  VisitFields(past, [&](const char* name, auto& field) { ReadField(method.settings, name, field); });
-  try {
-    Validate(past);
-  } catch (const InvalidArgument& error) {
-    throw FieldError{error.what()};
-  }
+  VisitFields(past, [&](const char* name, auto& field) { method.settings.at(name).get_to(field); });
   return past;
-}
-
-// An array of this type and shape; -1 stands for any extent of at least 1.
-const at::Tensor& ArrayIn(const KeptMethod& method, const char* name, at::ScalarType type, const std::vector<int64_t>& shape) {
-  const auto found = method.arrays.find(name);
-  Require(found != method.arrays.end() && found->second.scalar_type() == type && found->second.dim() == std::ssize(shape),
-          name);
-  for (std::size_t d = 0; d < shape.size(); ++d) {
-    const int64_t extent = found->second.size(static_cast<int64_t>(d));
-    Require(shape[d] < 0 ? extent >= 1 : extent == shape[d], name);
-  }
-  Require(type == at::kLong || at::isfinite(found->second).all().item<bool>(), name);
-  return found->second;
 }
 
 // The places that windows are scored at: the last of each, the rows themselves, or all steps.
@@ -76,11 +36,7 @@ int64_t ScoredIn(const SeriesForm& form, const std::vector<SeriesWindow>& window
 
 SeriesAnswers SimpleAnswers(const KeptMethod& method, const SeriesForm& form, const SeriesData& data) {
   std::vector<double> shares;
-  if (form.Classifies()) {
-    ReadField(method.settings, "shares", shares);
-    Require(std::ssize(shares) == form.outputs() && std::ranges::all_of(shares, [](double p) { return p > 0 && p < 1; }),
-            "shares");
-  }
+  if (form.Classifies()) method.settings.at("shares").get_to(shares);
   return [&form, &data, row = at::tensor(shares, at::kDouble)](const std::vector<SeriesWindow>& windows) {
     const int64_t scored = ScoredIn(form, windows);
     if (form.Classifies()) return row.expand({scored, row.size(0)}).contiguous();
@@ -93,35 +49,16 @@ SeriesAnswers SimpleAnswers(const KeptMethod& method, const SeriesForm& form, co
 
 // A file without 'steps' has summaries instead of steps.
 RowOf RowOfIn(const KeptMethod& method) {
-  const bool summaries = SwitchIn(method, "summaries");
-  const bool steps = method.settings.contains("steps") ? SwitchIn(method, "steps") : !summaries;
-  Require(steps || summaries, "steps");
+  const bool summaries = method.settings.at("summaries"), steps = method.settings.value("steps", !summaries);
   return !summaries ? RowOf::kSteps : steps ? RowOf::kBoth : RowOf::kSummary;
 }
 
 SeriesAnswers RowAnswers(const KeptMethod& method, const SeriesForm& form, const SeriesData& data) {
-  const RowOf row_of = RowOfIn(method);
-  Require(row_of == RowOf::kSteps || !form.each_step, "summaries");
-  const SeriesRows rows(form, row_of, SwitchIn(method, "lengths_differ"));
-  const int64_t cells = rows.cells(), outputs = form.outputs(), classes = form.Classifies() ? outputs : 0;
-  Method answer;
-  if (method.kind == "linear") {
-    for (const char* name : {"mean", "factor"}) ArrayIn(method, name, at::kDouble, {cells});
-    ArrayIn(method, "W", at::kDouble, {cells, outputs}), ArrayIn(method, "b", at::kDouble, {outputs});
-    answer = LinearAnswers(method.arrays, classes > 0);
-  } else {
-    const int64_t examples = ArrayIn(method, "X", at::kDouble, {-1, cells}).size(0);
-    if (classes > 0) {
-      const at::Tensor& y = ArrayIn(method, "y", at::kLong, {examples});
-      Require(y.ge(0).logical_and(y.lt(classes)).all().item<bool>(), "y");
-    } else {
-      ArrayIn(method, "y", at::kDouble, {examples, outputs});
-    }
-    double prior = 1;
-    if (method.settings.contains("prior")) ReadField(method.settings, "prior", prior);
-    Require(prior > 0 && prior <= 1, "prior");
-    answer = NeighbourAnswers(method.arrays, WholeIn(method, "neighbours", 1, examples), prior, classes);
-  }
+  const SeriesRows rows(form, RowOfIn(method), method.settings.at("lengths_differ"));
+  const int64_t classes = form.Classifies() ? form.outputs() : 0;
+  const Method answer = method.kind == "linear" ? LinearAnswers(method.arrays, classes > 0)
+                                                : NeighbourAnswers(method.arrays, method.settings.at("neighbours"),
+                                                                   method.settings.value("prior", 1.0), classes);
   return [=, &form, &data](const std::vector<SeriesWindow>& windows) {
     std::vector<at::Tensor> answers;
     form.ForEach(data, windows, Targets::kNone, [&](const SeriesBatch& batch) {
@@ -172,7 +109,6 @@ Forecaster SmoothingIn(const KeptMethod& method, const SeriesForm& form, const S
 Forecaster CalendarIn(const KeptMethod& method, const SeriesForm& form, const SeriesData& data,
                       const std::vector<SeriesWindow>& past) {
   const auto calendar = PastMethodIn<Calendar>(method);
-  if (!form.has_dates) throw FieldError{"'calendar' needs dates, and the data have none"};
   double longest = 0;
   for (const SeriesWindow& part : past) {
     const std::vector<double>& times = data.sequences[part.sequence].times;
@@ -207,9 +143,6 @@ SeriesAnswers AnswersOf(const KeptMethod& method, const SeriesForm& form, const 
                         const std::vector<SeriesWindow>& past) {
   if (method.kind == "simple") return SimpleAnswers(method, form, data);
   if (method.kind == "linear" || method.kind == "neighbours") return RowAnswers(method, form, data);
-  if (method.kind != "season" && method.kind != "smoothing" && method.kind != "calendar")
-    throw FieldError{"'" + ShownName(method.kind) + "' is no kind of method that this program knows"};
-  if (!form.Forecasts()) throw FieldError{"'" + method.kind + "' only forecasts"};
   return
       [outputs = form.outputs(), foretell = ForecasterOf(method, form, data, past)](const std::vector<SeriesWindow>& windows) {
         at::Tensor answers = at::empty({std::ssize(windows), outputs}, at::kDouble);

@@ -17,8 +17,8 @@ namespace heed::lab {
 using SeriesAnswers = std::function<at::Tensor(const std::vector<SeriesWindow>& windows)>;
 
 // `past`: of a method that forecasts, the steps of each sequence that it may look at, from its first. Data, form and method
-// must outlive what is returned. Throws FieldError where settings or arrays are not those of such a method or do not fit the
-// form, and FileError where no sequence is long enough for the method or a value has no logarithm that it needs.
+// must outlive what is returned. Throws FileError where no sequence is long enough for the method or a value has no logarithm
+// that it needs.
 SeriesAnswers AnswersOf(const KeptMethod& method, const SeriesForm& form, const SeriesData& data,
                         const std::vector<SeriesWindow>& past);
 

@@ -108,7 +108,7 @@ Predictions Predict(const KeptModel& model, const SeriesData& data, const std::f
   std::vector<SeriesWindow> past;
   for (int64_t s = 0; s < std::ssize(data.sequences); ++s) past.push_back({s, 0, data.sequences[s].steps});
   const SeriesData known = model.form.Forecasts() ? WithFuture(data, model.form) : data;
-  const SeriesAnswers answers = CheckedAnswers(model, known, past);
+  const SeriesAnswers answers = AnswersOf(model, known, past);
   Predictions predictions{ColumnsOf(model.form), {}, {}};
   predictions.answers = std::ranges::find(predictions.columns, model.form.target) - predictions.columns.begin();
   Teller teller(model, known, predictions);

@@ -35,7 +35,7 @@ class Scorer {
   void Add(const SeriesData& data, const std::vector<SeriesWindow>& windows, const std::vector<SeriesWindow>& past,
            const std::vector<double>& naive, const std::vector<int64_t>& answered = {}) {
     if (windows.empty()) return;
-    const SeriesAnswers answers = CheckedAnswers(model_, data, past);
+    const SeriesAnswers answers = AnswersOf(model_, data, past);
     for (std::size_t first = 0; first < windows.size(); first += kWindowsAtOnce) {
       if (Interrupted()) throw Interruption("interrupted during an evaluation");
       const std::size_t end = std::min(windows.size(), first + kWindowsAtOnce);

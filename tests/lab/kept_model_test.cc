@@ -481,7 +481,7 @@ TEST(KeptModelTest, WhatIsWrongIsNamed) {
                     "deviation: 0 is not a finite number above 0"));
   EXPECT_TRUE(Holds(error([](auto& json) { json["form"]["classes"].push_back("other"); }), "'W' does not fit"));
   EXPECT_TRUE(Holds(error([](auto& json) { json["form"]["has_times"] = true; }), "time: expected the name of a column"));
-  EXPECT_TRUE(Holds(error([](auto& json) { json["method"]["kind"] = "oracle"; }), "'oracle' is no kind of method"));
+  EXPECT_TRUE(Holds(error([](auto& json) { json["method"]["kind"] = "oracle"; }), "the method \"oracle\" is unknown"));
   EXPECT_TRUE(Holds(error([](auto& json) { json["low"] = {1}; }), "'low' and 'high': expected 0 numbers each"));
   EXPECT_EQ(error([](auto&) {}), "");
 }
