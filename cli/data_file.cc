@@ -161,8 +161,8 @@ void RequireFlags(const DataArguments& arguments, const FieldFlags& flags) {
 }
 
 void RequireHorizon(const lab::SeriesData& data, const FieldFlags& flags) {
-  if (flags.Given("horizon") && data.goal != lab::SeriesGoal::kForecast)
-    throw InvalidArgument("horizon: only a forecast predicts values; the goal is " + ToString(data.goal));
+  if (flags.Given("horizon") && !data.Forecasts())
+    throw InvalidArgument("horizon: only a forecast predicts values; the goal is " + data.goal);
 }
 
 }  // namespace
@@ -193,29 +193,32 @@ void TellNotes(const std::string& name, const std::vector<std::string>& notes, c
 }
 
 void PrintData(lab::SeriesData data, int64_t horizon, const Context& context) {
-  if (data.goal == lab::SeriesGoal::kForecast)
+  if (data.Forecasts())
     data.notes.push_back(fmt::format("A forecast predicts the next {} (--horizon {}).",
                                      horizon == 1 ? "value" : fmt::format("{} values", horizon), horizon));
   if (context.json) {
     nlohmann::ordered_json columns = nlohmann::ordered_json::array();
-    for (const lab::SeriesColumn& column : data.columns) {
+    for (const lab::SeriesColumn& column : data.file_columns) {
       nlohmann::ordered_json one = {
           {"name", column.name}, {"role", column.role}, {"holds", column.holds}, {"missing", column.missing}};
       if (column.holds == "texts" && column.role != "sequence") one["texts"] = column.texts;
       if (column.holds != "texts" && column.holds != "nothing") one["low"] = column.low, one["high"] = column.high;
       columns.push_back(std::move(one));
     }
-    const nlohmann::ordered_json json = {
-        {"data", data.name},     {"goal", ToString(data.goal)},   {"sequences", data.sequences.size()},
-        {"steps", data.Steps()}, {"columns", std::move(columns)}, {"notes", data.notes}};
+    const nlohmann::ordered_json json = {{"data", data.name},
+                                         {"goal", data.goal},
+                                         {"sequences", data.sequences.size()},
+                                         {"steps", data.Steps()},
+                                         {"columns", std::move(columns)},
+                                         {"notes", data.notes}};
     fmt::print("{}\n", lab::JsonText(json));
     return;
   }
-  lab::Table table{fmt::format("{}: {} of '{}', {} sequence{}, {} steps", data.name, ToString(data.goal), data.target,
+  lab::Table table{fmt::format("{}: {} of '{}', {} sequence{}, {} steps", data.name, data.goal, data.target,
                                data.sequences.size(), data.sequences.size() == 1 ? "" : "s", data.Steps()),
                    {"column", "role", "holds", "from, to", "missing"},
                    {}};
-  for (const lab::SeriesColumn& column : data.columns)
+  for (const lab::SeriesColumn& column : data.file_columns)
     table.rows.push_back({column.name, column.role, column.holds, RangeOf(column), std::to_string(column.missing)});
   PrintTable(table);
   for (const std::string& note : data.notes) fmt::print("  {}\n", lab::Printable(note));

@@ -71,7 +71,7 @@ Reading ReadingOf(const KeptModel& model, const SeriesData& data, const std::str
   const bool values = data.features.size() == 1;
   nlohmann::ordered_json shown = nlohmann::ordered_json::array();
   for (int64_t step = window.first; step < window.end(); ++step)
-    shown.push_back(values ? fmt::format("{:.4g}", chosen.features[step * data.Numbers()]) : std::to_string(step));
+    shown.push_back(values ? fmt::format("{:.4g}", chosen.features[step * data.numbers()]) : std::to_string(step));
   const std::shared_ptr<SeriesNetwork> network = NetworkOf(model);
   const SequenceModelOptions& options = network->options();
   return {.name = name,

@@ -94,7 +94,7 @@ Baseline MeasureMethod(const SeriesBatches& batches, const SeriesExamples& examp
 Baseline Regression(const SeriesBatches& batches, RowOf row_of) {
   const at::NoGradGuard no_grad;
   const SeriesExamples examples(batches, row_of);
-  const bool classifies = batches.data().goal == SeriesGoal::kClassification;
+  const bool classifies = batches.data().Classifies();
   int64_t most = Bounded(kMostNumbers, examples.cells() + examples.outputs());
   if (classifies) most = std::min(most, Bounded(kMostProducts, examples.cells() * examples.outputs()));
   Baseline baseline = MeasureMethod(batches, examples, row_of, most, [&](const Examples& training, const Examples& validation) {
@@ -110,7 +110,7 @@ Baseline NearestNeighbours(const SeriesBatches& batches) {
   const SeriesExamples examples(batches, RowOf::kSteps);
   const int64_t most = std::min(Bounded(kMostNumbers, examples.cells() + examples.outputs()),
                                 Bounded(kMostDistances, (examples.MeasuredRows() + kMostValidation) * examples.cells()));
-  const int64_t classes = batches.data().goal == SeriesGoal::kClassification ? examples.outputs() : 0;
+  const int64_t classes = batches.data().Classifies() ? examples.outputs() : 0;
   Baseline baseline = MeasureMethod(
       batches, examples, RowOf::kSteps, most,
       [&](const Examples& training, const Examples& validation) { return FitNeighbours(training, validation, classes); });
@@ -143,7 +143,7 @@ Baseline Season(const SeriesBatches& batches) {
 
 Baseline SimpleAnswer(const SeriesBatches& batches) {
   const SeriesData& data = batches.data();
-  const bool classifies = data.goal == SeriesGoal::kClassification, forecasts = data.goal == SeriesGoal::kForecast;
+  const bool classifies = data.Classifies(), forecasts = data.Forecasts();
   Baseline baseline{.name = classifies ? "commonest class" : forecasts ? "last value" : "mean", .looks = false};
   std::vector<double> counts(data.classes.size(), 1.0);  // one more than counted: never 0
   for (const SeriesWindow& part : classifies ? batches.training_steps() : std::vector<SeriesWindow>()) {
@@ -177,7 +177,7 @@ Baseline SimpleAnswer(const SeriesBatches& batches) {
 
 std::vector<Baseline> SeriesBaselines(const SeriesBatches& batches, int threads) {
   std::vector<std::function<Baseline(const SeriesBatches&)>> methods = {SimpleAnswer};
-  if (batches.data().goal == SeriesGoal::kForecast) {
+  if (batches.data().Forecasts()) {
     methods.emplace_back(Season);
     methods.emplace_back([](const SeriesBatches& some) { return MeasureForecast(some, "Holt-Winters", FitSmoothing(some)); });
     if (batches.data().has_dates)

@@ -17,25 +17,9 @@ constexpr int64_t kWindowsOfTest = 8, kShortestWindow = 16;
 
 }  // namespace
 
-SeriesBatches::SeriesBatches(const SeriesData& data, const SeriesCut& cut) : data_(data), cut_(cut) {
+SeriesBatches::SeriesBatches(const SeriesData& data, const SeriesCut& cut) : data_(data), cut_(cut), form_{data} {
   RequireMagnitudes(data_);
-  form_ = {{.goal = ToString(data.goal),
-            .target = data.target,
-            .sequence = data.sequence,
-            .time = data.time,
-            .features = data.features,
-            .classes = data.classes,
-            .each_step = data.each_step,
-            .has_times = data.has_times,
-            .has_dates = data.has_dates,
-            .context = cut.context,
-            .horizon = cut.horizon,
-            .longest = std::min(cut.longest, data.Longest()),
-            .mean = {},
-            .deviation = {},
-            .change = {},
-            .marks = data.marks,
-            .date_order = ToString(data.date_order)}};
+  form_.context = cut.context, form_.horizon = cut.horizon, form_.longest = std::min(cut.longest, data.Longest());
   parts_ = SplitOf(data_, cut_.share);
   Forecasts() ? SplitByTime() : SplitInWindows();
   Standardise();
@@ -110,13 +94,14 @@ void SeriesBatches::DropGaps(std::vector<SeriesWindow>& windows) const {
 }
 
 void SeriesBatches::Standardise() {
-  std::vector<std::vector<double>> columns(data_.Width()), changes(data_.Width());
+  form_.mean.clear(), form_.deviation.clear(), form_.change.clear(), form_.periods.clear();
+  std::vector<std::vector<double>> columns(std::ssize(data_.features)), changes(std::ssize(data_.features));
   std::vector<double> targets, differences;
-  const int64_t each = data_.Numbers();
+  const int64_t each = data_.numbers();
   for (const SeriesWindow& part : training_) {
     const SeriesSequence& sequence = data_.sequences[part.sequence];
     for (int64_t step = 0; step < part.steps; ++step) {
-      for (int64_t f = 0; f < data_.Width(); ++f) {
+      for (int64_t f = 0; f < std::ssize(data_.features); ++f) {
         const int64_t place = step * each + f;
         const double value = sequence.features[place];
         if (std::isnan(value)) continue;  // before the first that is known
@@ -129,7 +114,7 @@ void SeriesBatches::Standardise() {
     }
     if (!data_.each_step) targets.push_back(sequence.targets.front());
   }
-  for (int64_t f = 0; f < data_.Width(); ++f) {
+  for (int64_t f = 0; f < std::ssize(data_.features); ++f) {
     if (columns[f].empty()) columns[f].push_back(0);  // none is known in the training part
     const Moments moments = MomentsOf(columns[f]);
     form_.mean.push_back(moments.mean), form_.deviation.push_back(moments.deviation);
@@ -157,7 +142,7 @@ std::vector<std::string> SeriesBatches::PeriodsSeen() const {
 
 void SeriesBatches::StandardiseTarget(const std::vector<double>& targets) {
   Moments moments;
-  if (data_.goal != SeriesGoal::kClassification) moments = MomentsOf(targets);
+  if (!data_.Classifies()) moments = MomentsOf(targets);
   form_.target_mean = moments.mean, form_.target_scale = moments.deviation;
   if (Forecasts()) form_.target_scale = ScaleOfChanges(ForetoldChanges(), moments.mean);
   form_.target_deviation = moments.deviation;

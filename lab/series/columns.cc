@@ -186,10 +186,10 @@ std::string NoteOnGaps(const std::string& name, int64_t missing, int64_t of, boo
 std::vector<std::string> NotesOn(const CsvTable& table, const SeriesData& data) {
   std::vector<std::string> notes;
   if (const std::string said = table.form().Said(); !said.empty()) notes.push_back(said);
-  if (data.date_order != DateOrder::kNone)
-    notes.push_back(fmt::format("Dates as 01/02/2000 are read with the {} first.", ToString(data.date_order)));
-  for (int64_t i = 0; i < std::ssize(data.columns); ++i) {
-    const SeriesColumn& column = data.columns[i];
+  if (!data.date_order.empty())
+    notes.push_back(fmt::format("Dates as 01/02/2000 are read with the {} first.", data.date_order));
+  for (int64_t i = 0; i < std::ssize(data.file_columns); ++i) {
+    const SeriesColumn& column = data.file_columns[i];
     const std::string name = column.name.empty() ? "The first column, which has no name," : "'" + ShownName(column.name) + "'";
     const bool target = column.role == "target" && data.TargetFeature() >= 0;
     const bool read = column.role == "feature" || target;

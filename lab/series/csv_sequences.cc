@@ -104,6 +104,7 @@ GroupedRows Grouped(const CsvTable& table, int64_t sequence_column) {
 
 std::vector<SeriesSequence> SequencesOf(const CsvTable& table, const SequenceColumns& columns, const SeriesData& data,
                                         const std::function<double(int64_t row)>& target_of, LaterCells* later) {
+  const DateOrder order = ParseDateOrder(data.date_order);
   const NumbersOfRows numbers(table, columns, data, later);
   if (later != nullptr) later->AddRows(table.rows());
   std::vector<SeriesSequence> sequences;
@@ -113,7 +114,7 @@ std::vector<SeriesSequence> SequencesOf(const CsvTable& table, const SequenceCol
       one.rows.push_back(table.Line(row));
       numbers.Append(row, one.features);
       if (columns.time >= 0)
-        one.times.push_back(data.has_dates ? table.Date(row, columns.time, data.date_order) : table.Number(row, columns.time));
+        one.times.push_back(data.has_dates ? table.Date(row, columns.time, order) : table.Number(row, columns.time));
       if (target_of) one.targets.push_back(target_of(row));
     }
     CheckTimes(table, rows, columns.time, one.times);

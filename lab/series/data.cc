@@ -9,25 +9,6 @@
 
 namespace heed::lab {
 
-SeriesGoal ParseSeriesGoal(const std::string& name) {
-  for (const SeriesGoal goal : {SeriesGoal::kClassification, SeriesGoal::kRegression, SeriesGoal::kForecast}) {
-    if (ToString(goal) == name) return goal;
-  }
-  throw InvalidArgument("goal: '" + ShownName(name) + "' is unknown; choose classification, regression or forecast");
-}
-
-std::string ToString(SeriesGoal goal) {
-  switch (goal) {
-    case SeriesGoal::kClassification:
-      return "classification";
-    case SeriesGoal::kRegression:
-      return "regression";
-    case SeriesGoal::kForecast:
-      return "forecast";
-  }
-  return {};
-}
-
 int64_t SeriesData::Longest() const {
   int64_t longest = 0;
   for (const SeriesSequence& sequence : sequences) longest = std::max(longest, sequence.steps);
@@ -36,14 +17,14 @@ int64_t SeriesData::Longest() const {
 
 int64_t SeriesData::TargetFeature() const {
   const auto found = std::ranges::find(features, target);
-  return goal != SeriesGoal::kForecast || found == features.end() ? -1 : found - features.begin();
+  return !Forecasts() || found == features.end() ? -1 : found - features.begin();
 }
 
 void SeriesData::CarryForward(SeriesSequence& sequence, const double* before) const {
-  const int64_t target_feature = TargetFeature(), each = Numbers();
+  const int64_t target_feature = TargetFeature(), each = numbers();
   for (int64_t step = 0; step < sequence.steps; ++step) {
     double* const values = &sequence.features[step * each];
-    for (int64_t f = 0; f < Width(); ++f) {
+    for (int64_t f = 0; f < std::ssize(features); ++f) {
       if (std::isnan(values[f]) && before != nullptr) values[f] = before[f];
     }
     if (target_feature >= 0 && !sequence.targets.empty()) sequence.targets[step] = values[target_feature];

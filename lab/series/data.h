@@ -14,16 +14,6 @@
 
 namespace heed::lab {
 
-enum class SeriesGoal {
-  kClassification,  // a class of each sequence, or of each step
-  kRegression,      // a number of each sequence, or of each step
-  kForecast,        // the target's next values, from what came before
-};
-
-// "classification", "regression", "forecast"; throws InvalidArgument that lists them.
-SeriesGoal ParseSeriesGoal(const std::string& name);
-std::string ToString(SeriesGoal goal);
-
 // A sequence's first steps train, up to training_end; those up to validation_end validate, the rest test.
 struct StepParts {
   int64_t training_end, validation_end;
@@ -32,7 +22,7 @@ struct StepParts {
 struct SeriesSequence {
   std::string id;
   int64_t steps = 0;
-  std::vector<double> features;  // [steps, Numbers()] of the data, see heed::FillFeatures
+  std::vector<double> features;  // [steps, numbers()] of the data, see heed::FillFeatures
   std::vector<double> times;     // [steps], increasing; empty where there are none
   // One for the sequence, or one a step. Classes are indices of the data's names.
   std::vector<double> targets;
@@ -53,26 +43,15 @@ struct SeriesColumn {
   std::vector<std::string> texts = {};  // the different ones, sorted; of texts alone
 };
 
-struct SeriesData {
+// Sequences and the form of their columns: its fields that tell of windows, and of statistics, are those of a model's.
+// Its classes are sorted, numbers by value.
+struct SeriesData : heed::SeriesForm {
   std::string name;         // of the file
   std::string fingerprint;  // of the file and how its rows were put together, to tell whether two runs saw the same
-  SeriesGoal goal = SeriesGoal::kClassification;
-  std::vector<std::string> features;
-  std::string target;
-  std::string time = {}, sequence = {};  // columns; empty where there are none
-  bool has_times = false;
-  bool has_dates = false;            // times are dates: seconds since 1970 began in UTC
-  bool each_step = false;            // targets are one a step
-  std::vector<std::string> classes;  // by index, sorted; numbers by value
   std::vector<SeriesSequence> sequences;
-  SeriesMarks marks = {};  // of gaps and categories
-  DateOrder date_order = DateOrder::kNone;
-  std::vector<SeriesColumn> columns = {};  // of the file; empty: it is an array, or for a kept model
-  std::vector<std::string> notes = {};     // sentences: what was found in the file that its reader should know
+  std::vector<SeriesColumn> file_columns = {};  // empty: it is an array, or for a kept model
+  std::vector<std::string> notes = {};          // sentences: what was found in the file that its reader should know
 
-  int64_t Width() const { return static_cast<int64_t>(features.size()); }
-  // Of a step in SeriesSequence: the features, marks of gaps, indices of categories.
-  int64_t Numbers() const { return Width() + std::ssize(marks.gaps) + marks.texts(); }
   int64_t TargetFeature() const;  // the feature that the target is, or -1
   // Lets the last value before a gap stand for it, and of a forecast for the target too where it is a feature. `before`: the
   // numbers of the step before the first, or null.

@@ -14,7 +14,7 @@ constexpr int64_t kScaleSteps = 1 << 17;  // by which the scale is measured
 
 }  // namespace
 
-RelativeLevels::RelativeLevels(const SeriesBatches& batches) : columns_(batches.data().Width()) {
+RelativeLevels::RelativeLevels(const SeriesBatches& batches) : columns_(std::ssize(batches.data().features)) {
   at::Tensor squares = at::zeros({columns_}, at::kDouble);
   double count = 0;
   batches.ForEach(batches.TrainingWindows(std::max<int64_t>(1, kScaleSteps / batches.longest())),

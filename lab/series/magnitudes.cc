@@ -17,14 +17,14 @@ constexpr double kLeastDeviation = 1e-100;         // of the target: its square 
 constexpr double kLargestStandardised = 1e15;      // squares of a float, and sums of millions of them, are finite
 constexpr double kMostSteps = 9007199254740992.0;  // 2^53
 
-bool Foretells(const SeriesData& data) { return data.goal != SeriesGoal::kClassification; }
+bool Foretells(const SeriesData& data) { return !data.Classifies(); }
 
 // Calls visit(value, step, feature) for every feature of a sequence that is known.
 void ForEachFeature(const SeriesData& data, const SeriesSequence& sequence,
                     const std::function<void(double, int64_t, int64_t)>& visit) {
-  const int64_t each = data.Numbers();
+  const int64_t each = data.numbers();
   for (int64_t step = 0; step < sequence.steps; ++step) {
-    for (int64_t f = 0; f < data.Width(); ++f) {
+    for (int64_t f = 0; f < std::ssize(data.features); ++f) {
       const double value = sequence.features[step * each + f];
       if (!std::isnan(value)) visit(value, step, f);
     }

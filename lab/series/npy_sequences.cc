@@ -10,7 +10,7 @@
 namespace heed::lab {
 
 void FindGaps(const std::vector<double>& values, SeriesData& data) {
-  const int64_t width = data.Width(), steps = std::ssize(values) / width;
+  const int64_t width = std::ssize(data.features), steps = std::ssize(values) / width;
   for (int64_t f = 0; f < width; ++f) {
     int64_t missing = 0;
     for (int64_t step = 0; step < steps; ++step) missing += std::isnan(values[step * width + f]) ? 1 : 0;
@@ -22,7 +22,7 @@ void FindGaps(const std::vector<double>& values, SeriesData& data) {
 }
 
 SeriesSequence SequenceOf(const SeriesData& data, int64_t row, int64_t steps, const double* values, LaterCells* later) {
-  const int64_t width = data.Width();
+  const int64_t width = std::ssize(data.features);
   std::vector<int64_t> marked;  // places of the features that may lack values
   for (const std::string& name : data.marks.gaps)
     marked.push_back(std::ranges::find(data.features, name) - data.features.begin());

@@ -11,7 +11,7 @@ using Visit = std::function<void(double)>;
 
 // The values of a column in a part: feature `column`, or the target for -1.
 void ForEachValue(const SeriesData& data, const std::vector<SeriesWindow>& part, int64_t column, const Visit& visit) {
-  const int64_t each = data.Numbers();
+  const int64_t each = data.numbers();
   for (const SeriesWindow& window : part) {
     const SeriesSequence& sequence = data.sequences[window.sequence];
     if (column < 0 && !data.each_step) {
@@ -44,10 +44,9 @@ SeriesRange RangeOf(const SeriesBatches& batches, int64_t column) {
 
 std::vector<SeriesRange> RangesLeft(const SeriesBatches& batches) {
   const SeriesData& data = batches.data();
-  const bool target =
-      data.goal != SeriesGoal::kClassification && std::ranges::find(data.features, data.target) == data.features.end();
+  const bool target = !data.Classifies() && std::ranges::find(data.features, data.target) == data.features.end();
   std::vector<SeriesRange> ranges;
-  for (int64_t column = target ? -1 : 0; column < data.Width(); ++column) {
+  for (int64_t column = target ? -1 : 0; column < std::ssize(data.features); ++column) {
     SeriesRange range = RangeOf(batches, column);
     if (range.outside > 0) ranges.push_back(std::move(range));
   }

@@ -123,8 +123,14 @@ std::vector<int64_t> FeatureColumns(const CsvTable& table, const SeriesColumns& 
 
 bool IsWhole(double value) { return value == std::round(value); }
 
+// Throws InvalidArgument where it is none.
+const std::string& KnownGoal(const std::string& name) {
+  if (name == "classification" || name == "regression" || name == "forecast") return name;
+  throw InvalidArgument("goal: '" + ShownName(name) + "' is unknown; choose classification, regression or forecast");
+}
+
 // What the target's cells say where the user does not. Text among numbers is a missing value more often than a class.
-SeriesGoal GoalOf(const CsvTable& table, int64_t target) {
+std::string GoalOf(const CsvTable& table, int64_t target) {
   int64_t text_row = -1;
   bool numbers = false, whole = true;
   for (int64_t row = 0; row < table.rows(); ++row) {
@@ -145,12 +151,12 @@ SeriesGoal GoalOf(const CsvTable& table, int64_t target) {
     throw FileError(table.Place(text_row, target) + "'" + ShownName(table.Cell(text_row, target)) +
                     "' stands among numbers; fill it in, or give --goal classification where it is a class");
   }
-  return whole ? SeriesGoal::kClassification : SeriesGoal::kRegression;
+  return whole ? "classification" : "regression";
 }
 
 // One target a sequence where it never changes within one, except for a forecast.
 void JoinTargets(SeriesData& data) {
-  data.each_step = data.goal == SeriesGoal::kForecast;
+  data.each_step = data.Forecasts();
   for (const SeriesSequence& sequence : data.sequences) {
     const auto differs = [&](double value) { return value != sequence.targets.front(); };
     data.each_step = data.each_step || std::any_of(sequence.targets.begin(), sequence.targets.end(), differs);
@@ -185,7 +191,7 @@ std::string NoteOnSteps(const SeriesData& data) {
 
 // The columns of the table, what they hold and which are features, into the data.
 SequenceColumns Understand(const CsvTable& table, const SeriesColumns& columns, const Roles& roles, SeriesData& data) {
-  const bool forecast = data.goal == SeriesGoal::kForecast;
+  const bool forecast = data.Forecasts();
   SequenceColumns places{.features = {}, .texts = {}, .sequence = roles.sequence, .time = roles.time};
   std::map<int64_t, SeriesColumn> seen;
   for (const int64_t column : FeatureColumns(table, columns, roles, forecast)) {
@@ -213,26 +219,27 @@ SequenceColumns Understand(const CsvTable& table, const SeriesColumns& columns, 
   for (int64_t i = 0; i < std::ssize(table.columns()); ++i) {
     const std::string role = roles.Of(i);
     if (!seen.contains(i)) {
-      const bool names = i == roles.sequence || i == roles.part || data.goal == SeriesGoal::kClassification;
+      const bool names = i == roles.sequence || i == roles.part || data.Classifies();
       seen[i] = LookAt(table, i, !role.empty() && i != roles.time && names).column;
       seen[i].role = !role.empty() ? role : IsIndex(table, i) ? "index" : "not read";
     }
-    data.columns.push_back(seen[i]);
+    data.file_columns.push_back(seen[i]);
   }
   return places;
 }
 
 // What times are, of a column of them.
-void UnderstandTimes(const CsvTable& table, int64_t time, DateOrder order, SeriesData& data) {
+void UnderstandTimes(const CsvTable& table, int64_t time, DateOrder told, SeriesData& data) {
   data.has_times = true;
   RequireNoDates(table, time, /*months=*/true);
   data.has_dates = !table.TryNumber(0, time);  // the first row tells for all
   if (!data.has_dates) return;
-  data.date_order = OrderOfDates(table, time, order);
-  const auto column = std::ranges::find(data.columns, "time", &SeriesColumn::role);
+  const DateOrder order = OrderOfDates(table, time, told);
+  data.date_order = ToString(order);
+  const auto column = std::ranges::find(data.file_columns, "time", &SeriesColumn::role);
   column->holds = "dates";
   for (int64_t row = 0; row < table.rows(); ++row) {
-    const double seconds = table.Date(row, time, data.date_order);
+    const double seconds = table.Date(row, time, order);
     column->low = row == 0 ? seconds : std::min(column->low, seconds);
     column->high = row == 0 ? seconds : std::max(column->high, seconds);
   }
@@ -270,13 +277,13 @@ SeriesData SeriesOf(const CsvTable& table, const std::string& text, const Series
   data.name = table.name();
   data.fingerprint = FingerprintOf(text, columns);
   data.target = name_of(roles.target), data.time = name_of(roles.time), data.sequence = name_of(roles.sequence);
-  data.goal = columns.goal.empty() ? GoalOf(table, roles.target) : ParseSeriesGoal(columns.goal);
+  data.goal = columns.goal.empty() ? GoalOf(table, roles.target) : KnownGoal(columns.goal);
   const SequenceColumns places = Understand(table, columns, roles, data);
   if (roles.sequence >= 0) RequireOneSpelling(table, roles.sequence);
-  if (data.goal != SeriesGoal::kClassification) RequireNoDates(table, roles.target);
+  if (!data.Classifies()) RequireNoDates(table, roles.target);
   if (roles.time >= 0) UnderstandTimes(table, roles.time, columns.date_order, data);
   std::map<std::string, double> classes;
-  if (data.goal == SeriesGoal::kClassification) classes = ClassesOf(table, roles.target, data);
+  if (data.Classifies()) classes = ClassesOf(table, roles.target, data);
   data.sequences = SequencesOf(table, places, data, [&](int64_t row) {
     if (data.TargetFeature() >= 0) return double{NAN};  // it is taken from the features
     return classes.empty() ? table.Number(row, roles.target) : classes.at(table.Cell(row, roles.target));
@@ -289,8 +296,8 @@ SeriesData SeriesOf(const CsvTable& table, const std::string& text, const Series
   }
   data.notes = NotesOn(table, data);
   std::ranges::move(NotesOnRareClasses(data), std::back_inserter(data.notes));
-  if (data.goal != SeriesGoal::kForecast && data.each_step && roles.sequence >= 0) data.notes.push_back(NoteOnSteps(data));
-  if (data.goal != SeriesGoal::kForecast && roles.part < 0 && CutsSequences(data))
+  if (!data.Forecasts() && data.each_step && roles.sequence >= 0) data.notes.push_back(NoteOnSteps(data));
+  if (!data.Forecasts() && roles.part < 0 && CutsSequences(data))
     data.notes.push_back("Steps have targets of their own: models answer '" + ShownName(data.target) +
                          "' at each step from the other columns. --goal forecast predicts its next values instead.");
   return data;
@@ -309,7 +316,7 @@ std::vector<SeriesData> ReadForecastsCsv(const std::filesystem::path& path, cons
   const std::string text = ReadInput(path);
   const CsvTable table(NameOfInput(path), text, columns.csv);
   const std::vector<std::string> targets = TargetsOf(table, columns);
-  if (columns.goal != ToString(SeriesGoal::kForecast) || targets.size() == 1) return {SeriesOf(table, text, columns)};
+  if (columns.goal != "forecast" || targets.size() == 1) return {SeriesOf(table, text, columns)};
   std::vector<SeriesData> each;
   for (const std::string& target : targets) {
     if (std::ranges::find(each, target, &SeriesData::target) != each.end())
@@ -340,7 +347,7 @@ SeriesData ReadSeriesNpy(const std::filesystem::path& features, const std::files
   int64_t each = 0;  // targets of a row
   if (targets.empty()) {
     if (goal != "forecast") throw InvalidArgument("target: expected the file of y, as X is " + data.name);
-    data.goal = SeriesGoal::kForecast, data.target = data.features.back(), data.each_step = true;
+    data.goal = "forecast", data.target = data.features.back(), data.each_step = true;
   } else {
     if (goal == "forecast")
       throw InvalidArgument("target: a forecast of an array takes no file of y; it predicts the last feature");
@@ -351,12 +358,12 @@ SeriesData ReadSeriesNpy(const std::filesystem::path& features, const std::files
     }
     data.each_step = y.shape().size() == 2, each = data.each_step ? steps : 1;
     answers = y.Values();
-    data.goal = !goal.empty() ? ParseSeriesGoal(goal) : y.whole() ? SeriesGoal::kClassification : SeriesGoal::kRegression;
+    data.goal = !goal.empty() ? KnownGoal(goal) : y.whole() ? "classification" : "regression";
     data.target = NameOfInput(targets.filename());
   }
   data.fingerprint = Fingerprint(bytes_of(inputs), shape_of(X) + std::string(bytes_of(answers)));
   std::map<double, double> class_index;
-  if (data.goal == SeriesGoal::kClassification) {
+  if (data.Classifies()) {
     const std::string name = NameOfInput(targets);
     std::set<std::string> names;
     const auto name_of = [&](double value) {

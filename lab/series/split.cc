@@ -20,7 +20,7 @@ bool IsWholeNumber(const std::string& name) { return name.find_first_not_of("+-.
 
 // Behind a refusal of classes, where they may be none.
 std::string WholeNumbersWereClasses(const SeriesData& data) {
-  const bool whole = data.goal == SeriesGoal::kClassification && std::ranges::all_of(data.classes, IsWholeNumber);
+  const bool whole = data.Classifies() && std::ranges::all_of(data.classes, IsWholeNumber);
   return whole ? "; its whole numbers were taken for classes: --goal regression takes them for numbers, and --goal forecast "
                  "predicts "
                  "the next ones"
@@ -38,7 +38,7 @@ int64_t CommonestClass(const SeriesSequence& sequence) {
 std::vector<std::vector<int64_t>> Strata(const SeriesData& data) {
   std::map<int64_t, std::vector<int64_t>> by_class;
   for (int64_t i = 0; i < std::ssize(data.sequences); ++i) {
-    by_class[data.goal == SeriesGoal::kClassification ? CommonestClass(data.sequences[i]) : 0].push_back(i);
+    by_class[data.Classifies() ? CommonestClass(data.sequences[i]) : 0].push_back(i);
   }
   std::vector<std::vector<int64_t>> strata;
   std::vector<int64_t> rare;
@@ -66,7 +66,7 @@ void Deal(std::vector<int64_t> members, double share, Random& random, SequencePa
 
 // One or two sequences whose steps have targets of their own.
 bool AreRecordings(const SeriesData& data) {
-  return data.goal != SeriesGoal::kForecast && data.each_step && data.sequences.size() < kLeast && data.Steps() >= kLeastSteps;
+  return !data.Forecasts() && data.each_step && data.sequences.size() < kLeast && data.Steps() >= kLeastSteps;
 }
 
 // A class that no training part holds is one that no model can learn.
@@ -98,7 +98,7 @@ bool CutsSequences(const SeriesData& data) {
     return (training > 0 && training < one.steps) || (validation > training && validation < one.steps);
   };
   const bool given = !data.sequences.empty() && data.sequences.front().parts.has_value();
-  return data.goal == SeriesGoal::kForecast || (given ? std::ranges::any_of(data.sequences, cut) : AreRecordings(data));
+  return data.Forecasts() || (given ? std::ranges::any_of(data.sequences, cut) : AreRecordings(data));
 }
 
 std::vector<SeriesWindow> EvenlySpread(std::vector<SeriesWindow> windows, int64_t most) {
@@ -112,10 +112,10 @@ SequenceParts SplitSequences(const SeriesData& data, double share) {
   if (data.sequences.size() < kLeast) {
     const std::string whole = WholeNumbersWereClasses(data);
     throw InvalidArgument("sequence: " + data.name + " has " + std::to_string(data.sequences.size()) + " sequence(s); a " +
-                          ToString(data.goal) + " needs at least 3, to train, to validate and to test, or " +
+                          data.goal + " needs at least 3, to train, to validate and to test, or " +
                           std::to_string(kLeastSteps) +
                           " steps with targets of their own: --sequence names the column that tells sequences apart" +
-                          (data.goal == SeriesGoal::kRegression
+                          (data.goal == "regression"
                                ? "; or --goal forecast predicts the next values of '" + ShownName(data.target) + "' within one"
                                : whole));
   }
@@ -152,11 +152,11 @@ std::vector<StepParts> SplitOf(const SeriesData& data, double share) {
   std::vector<StepParts> parts;
   parts.reserve(data.sequences.size());
   const bool given = !data.sequences.empty() && data.sequences.front().parts.has_value();
-  if (!given && data.goal == SeriesGoal::kForecast && data.sequences.size() > 1) parts = SplitByDate(data, share);
+  if (!given && data.Forecasts() && data.sequences.size() > 1) parts = SplitByDate(data, share);
   if (!parts.empty()) return parts;
   if (given || CutsSequences(data)) {
     for (const SeriesSequence& one : data.sequences) parts.push_back(given ? *one.parts : SplitSteps(one.steps, share));
-    if (!given && data.goal == SeriesGoal::kClassification) RequireTrainedClasses(data, parts);
+    if (!given && data.Classifies()) RequireTrainedClasses(data, parts);
     return parts;
   }
   for (const SeriesSequence& one : data.sequences) parts.push_back({one.steps, one.steps});

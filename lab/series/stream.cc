@@ -31,14 +31,7 @@ namespace {
 const std::string kOneSequence = "all";  // the id of one that no column names
 
 // Data of this form, without sequences yet.
-SeriesData Unread(const SeriesForm& form, const std::string& name) {
-  SeriesData data;
-  data.name = name, data.goal = ParseSeriesGoal(form.goal), data.features = form.features, data.target = form.target;
-  data.time = form.time, data.sequence = form.sequence, data.classes = form.classes;
-  data.has_times = form.has_times, data.has_dates = form.has_dates, data.each_step = form.each_step;
-  data.marks = form.marks, data.date_order = ParseDateOrder(form.date_order);
-  return data;
-}
+SeriesData Unread(const SeriesForm& form, const std::string& name) { return {form, name, {}, {}}; }
 
 // Places of the form's columns in a table, and of the target where it is read. Throws FileError that names all that is missing.
 struct FormColumns {
@@ -195,7 +188,7 @@ class CsvSeries : public SeriesStream {
     fresh.sequences = SequencesFor(form_, table, *columns_, later_);
     for (SeriesSequence& sequence : fresh.sequences) {
       if (open_ && sequence.id == open_->id)
-        fresh.CarryForward(sequence, &open_->features[(open_->steps - 1) * fresh.Numbers()]);
+        fresh.CarryForward(sequence, &open_->features[(open_->steps - 1) * fresh.numbers()]);
     }
     if (scores_ && !form_.each_step) RequireOneTarget(fresh);
     RequireMagnitudes(fresh), RequireStandardised(fresh, form_);

@@ -84,7 +84,7 @@ class TableLearner : public Learner {
     Outcome outcome;
     const Tally all = Over(batches_.TestBlocks(), outcome.blocks);
     outcome.values.push_back(all.loss);
-    if (batches_.data().goal == SeriesGoal::kClassification) outcome.values.push_back(all.right);
+    if (batches_.data().Classifies()) outcome.values.push_back(all.right);
     return outcome;
   }
 
@@ -125,9 +125,9 @@ class TableTask : public StudyTask {
   TableTask(const SeriesData& data, const StudyOptions& options, std::size_t place)
       : options_(options), batches_(data, CutOf(options)) {
     const std::string behind = place == 1 ? "" : fmt::format("-{}", place);
-    id = ToString(data.goal) + behind, keeps = "model" + behind;
-    const char* verb = data.goal == SeriesGoal::kForecast ? "forecast" : "predict";
-    question = {place == 1 ? id : fmt::format("{} of {}", ToString(data.goal), ShownName(data.target)),
+    id = data.goal + behind, keeps = "model" + behind;
+    const char* verb = data.Forecasts() ? "forecast" : "predict";
+    question = {place == 1 ? id : fmt::format("{} of {}", data.goal, ShownName(data.target)),
                 Sentence(fmt::format("{}ing '{}'", verb, ShownName(data.target))),
                 fmt::format("to {} '{}'", verb, ShownName(data.target)),
                 place == 1 ? "" : TellStudy()("table further", "folder"_a = keeps)};
@@ -136,7 +136,7 @@ class TableTask : public StudyTask {
                                return ParameterCount(*SequenceModel(ModelOf(contender, ffn_width)));
                              });
     settings = RunSettingsOf(FieldsOf(options_));
-    columns = TableColumns(data.goal, data.target);
+    columns = TableColumns(data.Classifies(), data.target);
     simple_loss = SimpleAnswer(batches_).validation;
     for (const std::vector<SeriesWindow>& block : batches_.TestBlocks()) weights.push_back(AnswersIn(block));
     for (const std::vector<SeriesWindow>& block : batches_.ValidationBlocks()) validation_weights.push_back(AnswersIn(block));
@@ -188,8 +188,8 @@ class TableTask : public StudyTask {
     SequenceModelOptions model;
     model.encoder = contender.encoder;
     model.position = contender.position;
-    model.causal = batches_.data().goal == SeriesGoal::kForecast;
-    model.features = batches_.width() + (model.causal ? batches_.data().Width() : 0);  // see RelativeLevels
+    model.causal = batches_.data().Forecasts();
+    model.features = batches_.width() + (model.causal ? std::ssize(batches_.data().features) : 0);  // see RelativeLevels
     model.outputs = batches_.outputs();
     model.pooled = batches_.pooled();
     model.layers = options_.layers, model.heads = options_.heads, model.width = options_.width;
@@ -230,13 +230,12 @@ std::string About(const SeriesData& data, const StudyOptions& options) {
                           "steps"_a = data.sequences.size() == 1 ? "" : fmt::format(", {} in all", data.Steps()),
                           "features"_a = Several(std::ssize(read), "feature"), "names"_a = Join(read));
   for (const std::string& note : data.notes) text += " " + note;
-  if (data.goal == SeriesGoal::kForecast) {
+  if (data.Forecasts()) {
     return text + " " +
            tell("table forecast", "target"_a = data.target, "context"_a = options.context,
                 "values"_a = options.horizon == 1 ? "value" : fmt::format("{} values", options.horizon));
   }
-  text += " " + tell("table target", "target"_a = data.target,
-                     "what"_a = data.goal == SeriesGoal::kClassification ? "a class" : "a number",
+  text += " " + tell("table target", "target"_a = data.target, "what"_a = data.Classifies() ? "a class" : "a number",
                      "of"_a = data.each_step ? "every step" : "the whole sequence");
   if (!data.classes.empty())
     text += " " + tell("table classes", "count"_a = data.classes.size(), "names"_a = Join(data.classes));
@@ -246,7 +245,7 @@ std::string About(const SeriesData& data, const StudyOptions& options) {
 std::string AboutModels(const SeriesBatches& batches, const StudyOptions& options) {
   const Prose& tell = TellStudy();
   const SeriesData& data = batches.data();
-  const bool forecasts = data.goal == SeriesGoal::kForecast, cut = data.each_step && batches.longest() < data.Longest();
+  const bool forecasts = data.Forecasts(), cut = data.each_step && batches.longest() < data.Longest();
   std::string text = tell("table models", "layers"_a = options.layers == 1 ? "one layer" : Several(options.layers, "layer"),
                           "width"_a = options.width, "head"_a = data.each_step ? "at every step" : "on the mean over the steps",
                           "batch"_a = options.batch, "rows"_a = forecasts || cut ? "windows" : "sequences");
@@ -276,7 +275,7 @@ DataFacts FactsOf(const SeriesBatches& batches, const StudyOptions& options) {
           .json = {{"kind", "table"},
                    {"name", data.name},
                    {"fingerprint", data.fingerprint},
-                   {"goal", ToString(data.goal)},
+                   {"goal", data.goal},
                    {"target", data.target},
                    {"features", data.features},
                    {"gaps", data.marks.gaps},
@@ -311,7 +310,7 @@ SeriesCut CutOf(const StudyOptions& options) {
   return {options.batch, options.context, options.horizon, options.longest, options.validation_share};
 }
 
-std::vector<Column> TableColumns(SeriesGoal goal, const std::string& target) {
+std::vector<Column> TableColumns(bool classifies, const std::string& target) {
   const Measure nats = {.name = "loss", .label = "Loss on the test part (nats)", .phrase = "a loss of {} nats"};
   const Measure error = {.name = "loss",
                          .label = target.empty()
@@ -321,8 +320,8 @@ std::vector<Column> TableColumns(SeriesGoal goal, const std::string& target) {
                          .digits = 4,
                          .significant = true};
   const Measure accuracy = {.name = "accuracy", .label = "Accuracy", .phrase = "an accuracy of {}", .more_is_better = true};
-  std::vector<Column> columns = {{goal == SeriesGoal::kClassification ? nats : error}};
-  if (goal == SeriesGoal::kClassification) columns.push_back({accuracy});
+  std::vector<Column> columns = {{classifies ? nats : error}};
+  if (classifies) columns.push_back({accuracy});
   columns.push_back({{.name = "validation_loss", .label = "Loss on the validation part"}});
   return columns;
 }
@@ -357,8 +356,8 @@ Subject SubjectOf(std::span<const SeriesData> data, const std::string& words, co
   }
   if (targets.size() > 1) subject.facts.about += " " + TellStudy()("table targets", "names"_a = Join(targets));
   const SeriesData& first = data.front();
-  subject.settings = {{"data", first.fingerprint},    {"target", Join(targets)},  {"features", first.features},
-                      {"goal", ToString(first.goal)}, {"times", first.has_times}, {"sequences", first.sequences.size()}};
+  subject.settings = {{"data", first.fingerprint}, {"target", Join(targets)},  {"features", first.features},
+                      {"goal", first.goal},        {"times", first.has_times}, {"sequences", first.sequences.size()}};
   if (first.marks.count() > 0)
     subject.settings["gaps"] = first.marks.gaps, subject.settings["texts"] = first.marks.Categories();
   return subject;

@@ -16,7 +16,7 @@ SeriesCut CutOf(const StudyOptions& options);
 
 // "loss" on the test part: nats, or the mean squared error in the target's own units; of a classification "accuracy"; in the
 // same units "validation_loss".
-std::vector<Column> TableColumns(SeriesGoal goal, const std::string& target = {});
+std::vector<Column> TableColumns(bool classifies, const std::string& target = {});
 
 // Which columns leave the range of the training part in the test part, how far and how many; empty where none does.
 std::string DriftFinding(const std::vector<SeriesRange>& left);

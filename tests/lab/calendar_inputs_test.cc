@@ -16,7 +16,7 @@ constexpr double kDay = 86400;
 
 SeriesData Dated(int64_t steps, double step, double (*value)(double)) {
   SeriesData data;
-  data.name = "dated", data.goal = SeriesGoal::kForecast, data.each_step = true, data.features = {"y"}, data.target = "y";
+  data.name = "dated", data.goal = "forecast", data.each_step = true, data.features = {"y"}, data.target = "y";
   data.has_times = data.has_dates = true, data.time = "at";
   SeriesSequence one{"all", steps, {}, {}, {}};
   for (int64_t i = 0; i < steps; ++i) {
@@ -46,7 +46,7 @@ TEST(CalendarInputsTest, APeriodCountsWhereItWasSeenAndHoldsTwoSteps) {
   numbers.has_dates = false;
   EXPECT_EQ(periods(numbers), Names()) << "times that are no dates have no calendar";
   SeriesData values = Dated(1000, kDay, Sawtooth);
-  values.goal = SeriesGoal::kRegression;
+  values.goal = "regression";
   EXPECT_EQ(periods(values), Names());
 }
 

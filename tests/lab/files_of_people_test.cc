@@ -202,7 +202,7 @@ TEST(FilesOfPeopleTest, ColumnsWithNothingToTellAreSaid) {
   EXPECT_TRUE(Holds(Joined(data.notes), "The first column, which has no name, is taken for an index and is not read."));
   EXPECT_TRUE(Holds(Joined(data.notes), "'k' is 3 in all rows"));
   EXPECT_TRUE(Holds(Joined(data.notes), "'empty' is empty and is not read."));
-  EXPECT_EQ(data.columns[0].role, "index");
+  EXPECT_EQ(data.file_columns[0].role, "index");
 }
 
 TEST(FilesOfPeopleTest, YearsAreToldToBeNumbers) {

@@ -27,16 +27,16 @@
 namespace heed::lab {
 namespace {
 
-SeriesData Described(SeriesGoal goal, bool each_step) {
+SeriesData Described(const std::string& goal, bool each_step) {
   SeriesData data;
   data.name = "made.csv", data.fingerprint = "0", data.goal = goal, data.target = "y", data.sequence = "id";
   data.features = {"x", "y"}, data.each_step = each_step;
-  if (goal == SeriesGoal::kClassification) data.classes = {"low", "high"};
+  if (goal == "classification") data.classes = {"low", "high"};
   return data;
 }
 
 // Sequences of 6 to 9 steps whose sum tells class and value.
-SeriesData Sums(SeriesGoal goal, bool each_step) {
+SeriesData Sums(const std::string& goal, bool each_step) {
   SeriesData data = Described(goal, each_step);
   Random random(7);
   for (int64_t s = 0; s < 60; ++s) {
@@ -45,9 +45,9 @@ SeriesData Sums(SeriesGoal goal, bool each_step) {
     for (int64_t i = 0; i < one.steps; ++i) {
       one.features.push_back(random.Uniform()), one.features.push_back(3 * random.Uniform());
       sum += one.features[2 * i] - 0.5;
-      if (each_step) one.targets.push_back(goal == SeriesGoal::kClassification ? (sum > 0 ? 1.0 : 0.0) : sum);
+      if (each_step) one.targets.push_back(goal == "classification" ? (sum > 0 ? 1.0 : 0.0) : sum);
     }
-    if (!each_step) one.targets.push_back(goal == SeriesGoal::kClassification ? (sum > 0 ? 1.0 : 0.0) : sum);
+    if (!each_step) one.targets.push_back(goal == "classification" ? (sum > 0 ? 1.0 : 0.0) : sum);
     data.sequences.push_back(one);
   }
   return data;
@@ -55,7 +55,7 @@ SeriesData Sums(SeriesGoal goal, bool each_step) {
 
 // Two sequences of days, warm in summer and on Sundays.
 SeriesData Days() {
-  SeriesData data = Described(SeriesGoal::kForecast, true);
+  SeriesData data = Described("forecast", true);
   data.time = "day", data.has_times = data.has_dates = true;
   Random random(9);
   for (const char* id : {"north", "south"}) {
@@ -106,8 +106,8 @@ SeriesCut Windows() {
 // Every goal, and every baseline that it has: what was written and read again loses what the study told.
 TEST(KeptModelTest, BaselinesThatAreReadAgainAnswerAsTheyWereMeasured) {
   std::set<std::string> kinds;
-  for (const SeriesData& data : {Sums(SeriesGoal::kClassification, false), Sums(SeriesGoal::kClassification, true),
-                                 Sums(SeriesGoal::kRegression, false), Sums(SeriesGoal::kRegression, true), Days()}) {
+  for (const SeriesData& data : {Sums("classification", false), Sums("classification", true), Sums("regression", false),
+                                 Sums("regression", true), Days()}) {
     const SeriesBatches batches(data, Windows());
     for (const Baseline& baseline : SeriesBaselines(batches, 1)) {
       ASSERT_NE(baseline.kept, nullptr) << baseline.name;
@@ -117,7 +117,7 @@ TEST(KeptModelTest, BaselinesThatAreReadAgainAnswerAsTheyWereMeasured) {
       WriteModel(model, folder.path());
       const KeptModel again = ReadModel(folder.path());
       EXPECT_EQ(again.low, model.low);
-      const bool forecasts = data.goal == SeriesGoal::kForecast;
+      const bool forecasts = data.Forecasts();
       const double loss = TestLoss(again, batches, forecasts ? batches.StepsBeforeTest() : batches.training_steps());
       EXPECT_NEAR(loss, baseline.loss, 1e-5 * std::abs(baseline.loss)) << baseline.name << ", " << batches.form().goal;
       kinds.insert(again.method.kind);
@@ -134,7 +134,7 @@ StudyOptions OneModel() {
 }
 
 TEST(KeptModelTest, NetworksThatAreReadAgainAnswerAsTheyWereMeasured) {
-  for (const SeriesData& data : {Sums(SeriesGoal::kClassification, false), Sums(SeriesGoal::kRegression, true), Days()}) {
+  for (const SeriesData& data : {Sums("classification", false), Sums("regression", true), Days()}) {
     const ScratchFolder folder;
     const StudyOptions options = OneModel();
     const StudyResult result = RunStudy(SubjectOf(data, "made.csv", options), options, folder.path());
@@ -157,7 +157,7 @@ TEST(KeptModelTest, NetworksThatAreReadAgainAnswerAsTheyWereMeasured) {
 
 // Intervals of 80 % hold 75 to 85 % of later values, noise of one kind, and of both parts that they come from together 80 %.
 TEST(KeptModelTest, IntervalsHoldWhatTheySay) {
-  SeriesData data = Described(SeriesGoal::kForecast, true);
+  SeriesData data = Described("forecast", true);
   Random random(21);
   SeriesSequence one{"all", 4000, {}, {}, {}};
   double level = 0;
@@ -222,7 +222,7 @@ TEST(KeptModelTest, ShortSequencesOfAPanelAreAnsweredAsInTheStudy) {
 }
 
 TEST(PredictTest, EveryStepOfALongSequenceIsAnsweredOnce) {
-  const SeriesData data = Sums(SeriesGoal::kRegression, true);
+  const SeriesData data = Sums("regression", true);
   const KeptModel model = Ridge(data);
   ASSERT_EQ(model.form.longest, 9);
   SeriesData later = data;
@@ -413,7 +413,7 @@ void Damage(const std::filesystem::path& file, Random& random) {
 }
 
 TEST(KeptModelTest, NeighboursOfNoClassAreRefused) {
-  const SeriesData data = Sums(SeriesGoal::kClassification, false);
+  const SeriesData data = Sums("classification", false);
   const SeriesBatches batches(data, Windows());
   const std::vector<Baseline> baselines = SeriesBaselines(batches, 1);
   const auto found = std::ranges::find(baselines, "nearest neighbours", &Baseline::name);
@@ -436,7 +436,7 @@ TEST(KeptModelTest, NeighboursOfNoClassAreRefused) {
 // A folder that something happened to is refused, or answers what its files still say; nothing else.
 void RefusesDamage(int64_t folders) {
   const ScratchFolder scratch;
-  const SeriesData days = Days(), sums = Sums(SeriesGoal::kClassification, false);
+  const SeriesData days = Days(), sums = Sums("classification", false);
   const StudyOptions options = OneModel();
   RunStudy(SubjectOf(days, "made.csv", options), options, scratch.path() / "study");
   WriteModel(Ridge(sums), scratch.path() / "ridge");
@@ -464,14 +464,14 @@ TEST(LongKeptModelTest, TwentyThousandDamagedFoldersAreRefused) { RefusesDamage(
 
 TEST(KeptModelTest, WhatIsWrongIsNamed) {
   const ScratchFolder scratch;
-  WriteModel(Ridge(Sums(SeriesGoal::kClassification, false)), scratch.path());
+  WriteModel(Ridge(Sums("classification", false)), scratch.path());
   const std::filesystem::path config = scratch.path() / "config.json";
   const auto whole = nlohmann::ordered_json::parse(ReadFile(config));
   const auto error = [&](const std::function<void(nlohmann::ordered_json&)>& change) {
     nlohmann::ordered_json json = whole;
     change(json);
     WriteFile(config, json.dump());
-    return WhatOf<FileError>([&] { Predict(ReadModel(scratch.path()), Sums(SeriesGoal::kClassification, false)); });
+    return WhatOf<FileError>([&] { Predict(ReadModel(scratch.path()), Sums("classification", false)); });
   };
   EXPECT_TRUE(Holds(error([](auto& json) { json["format"] = 2; }), "config.json: 'format' is 2; this program reads 1"));
   EXPECT_TRUE(Holds(error([](auto& json) { json["form"].erase("mean"); }), "'mean' is missing"));

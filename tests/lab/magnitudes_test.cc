@@ -83,7 +83,7 @@ TEST(MagnitudesTest, TargetsThatHardlyDifferAreNamed) {
 // Features too small to be squared are standardised like others.
 TEST(MagnitudesTest, SmallFeaturesKeepTheirDeviation) {
   SeriesData data;
-  data.name = "small", data.goal = SeriesGoal::kForecast, data.each_step = true;
+  data.name = "small", data.goal = "forecast", data.each_step = true;
   data.features = {"x"}, data.target = "y";
   SeriesSequence one{"all", 40, {}, {}, {}};
   for (int i = 0; i < 40; ++i) {

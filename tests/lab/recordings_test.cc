@@ -27,7 +27,7 @@ namespace {
 // One recording: the class says whether the last four values rise.
 SeriesData Recording(int64_t steps) {
   SeriesData data;
-  data.name = "walk.csv", data.fingerprint = "0", data.goal = SeriesGoal::kClassification, data.target = "moves";
+  data.name = "walk.csv", data.fingerprint = "0", data.goal = "classification", data.target = "moves";
   data.features = {"x"}, data.classes = {"down", "up"}, data.each_step = true;
   SeriesSequence one{"all", steps, {}, {}, {}};
   Random random(3);

@@ -23,7 +23,7 @@ namespace {
 
 SeriesData Forecast(const std::vector<double>& values) {
   SeriesData data;
-  data.name = "values", data.goal = SeriesGoal::kForecast, data.each_step = true, data.features = {"y"}, data.target = "y";
+  data.name = "values", data.goal = "forecast", data.each_step = true, data.features = {"y"}, data.target = "y";
   data.sequences.push_back({"all", std::ssize(values), values, {}, values});
   return data;
 }
@@ -232,10 +232,10 @@ TEST(RelativeLevelsTest, AreLevelsLessTheirMeanSoFar) {
 }
 
 // Sequences s of 2 and 3 steps with the feature 10 s + step.
-SeriesData Steps(SeriesGoal goal, bool each_step, int64_t count = 10) {
+SeriesData Steps(const std::string& goal, bool each_step, int64_t count = 10) {
   SeriesData data;
   data.name = "steps", data.goal = goal, data.features = {"x"}, data.target = "y", data.each_step = each_step;
-  if (goal == SeriesGoal::kClassification) data.classes = {"a", "b"};
+  if (goal == "classification") data.classes = {"a", "b"};
   for (int64_t s = 0; s < count; ++s) {
     SeriesSequence one{std::to_string(s), 2 + s % 2, {}, {}, {}};
     for (int64_t i = 0; i < one.steps; ++i) one.features.push_back(static_cast<double>(10 * s + i));
@@ -246,7 +246,7 @@ SeriesData Steps(SeriesGoal goal, bool each_step, int64_t count = 10) {
 }
 
 TEST(SeriesExamplesTest, ASequenceIsARowWithAMark) {
-  const SeriesData data = Steps(SeriesGoal::kRegression, false);
+  const SeriesData data = Steps("regression", false);
   const SeriesBatches batches(data, {});
   const SeriesExamples examples(batches, RowOf::kSteps);
   EXPECT_EQ(examples.cells(), 6) << "three steps, and whether each is there";
@@ -267,7 +267,7 @@ TEST(SeriesExamplesTest, ASequenceIsARowWithAMark) {
 }
 
 TEST(SeriesExamplesTest, ASummaryIsWhatItsNumbersAre) {
-  SeriesData data = Steps(SeriesGoal::kRegression, false);
+  SeriesData data = Steps("regression", false);
   const SeriesBatches batches(data, {});
   const SeriesExamples examples(batches, RowOf::kSummary);
   EXPECT_EQ(examples.cells(), 7);
@@ -287,14 +287,14 @@ TEST(SeriesExamplesTest, ASummaryIsWhatItsNumbersAre) {
 }
 
 TEST(SeriesExamplesTest, SummariesStandBehindTheSteps) {
-  const SeriesData data = Steps(SeriesGoal::kRegression, false);
+  const SeriesData data = Steps("regression", false);
   const SeriesBatches batches(data, {});
   const auto rows = [&](RowOf row_of) { return SeriesExamples(batches, row_of).Training(100).X; };
   EXPECT_TRUE(rows(RowOf::kBoth).equal(at::cat({rows(RowOf::kSteps), rows(RowOf::kSummary)}, 1)));
 }
 
 TEST(SeriesExamplesTest, AStepIsARowAmidItsNeighbours) {
-  const SeriesData data = Steps(SeriesGoal::kClassification, true);
+  const SeriesData data = Steps("classification", true);
   const SeriesBatches batches(data, {});
   const SeriesExamples examples(batches, RowOf::kSteps);
   EXPECT_EQ(examples.cells(), 17 * 2);
@@ -325,7 +325,7 @@ TEST(SeriesExamplesTest, AForecastIsTheWindowLessItsLastValue) {
 }
 
 TEST(SeriesExamplesTest, LongRowsAreAveragedAndWideOnesThinned) {
-  SeriesData data = Steps(SeriesGoal::kRegression, false);
+  SeriesData data = Steps("regression", false);
   for (SeriesSequence& sequence : data.sequences) {
     sequence.steps = 2048;
     sequence.features = Numbers(2048, [](int64_t i) { return static_cast<double>(i); });
@@ -340,7 +340,7 @@ TEST(SeriesExamplesTest, LongRowsAreAveragedAndWideOnesThinned) {
   EXPECT_EQ(examples.Limits(100), "2048 steps averaged to 1024");
   const SeriesBatch batch = batches.Make(batches.TrainingWindows(1));
   EXPECT_NEAR(examples.Training(1).X[0][1].item<double>(), (batch.features[2] + batch.features[3]) / 2, 1e-6);
-  SeriesData wide = Steps(SeriesGoal::kRegression, false);
+  SeriesData wide = Steps("regression", false);
   wide.features = std::vector<std::string>(3000, "x");
   for (SeriesSequence& sequence : wide.sequences) {
     sequence.steps = 2;
@@ -361,8 +361,7 @@ std::vector<std::string> NamesOf(const std::vector<Baseline>& baselines) {
 TEST(SeriesBaselinesTest, EveryGoalHasItsOwn) {
   using Names = std::vector<std::string>;
   for (const bool each_step : {false, true}) {
-    const SeriesData classes = Steps(SeriesGoal::kClassification, each_step),
-                     numbers = Steps(SeriesGoal::kRegression, each_step);
+    const SeriesData classes = Steps("classification", each_step), numbers = Steps("regression", each_step);
     Names of_classes{"commonest class", "logistic regression", "nearest neighbours"};
     Names of_numbers{"mean", "ridge regression", "nearest neighbours"};
     if (!each_step) of_classes.insert(of_classes.begin() + 2, "logistic regression on summaries");
@@ -381,7 +380,7 @@ TEST(SeriesBaselinesTest, EveryGoalHasItsOwn) {
 TEST(SeriesBaselinesTest, TheCommonestClassIsThatOfTheTrainingPart) {
   const auto act = [](int64_t step) { return step >= 60 || step % 5 == 0 ? 1.0 : 0.0; };
   SeriesData data;
-  data.name = "recording", data.goal = SeriesGoal::kClassification, data.features = {"x"}, data.target = "act";
+  data.name = "recording", data.goal = "classification", data.features = {"x"}, data.target = "act";
   data.classes = {"a", "b"}, data.each_step = true;
   data.sequences.push_back({"all", 100, std::vector<double>(100), {}, {}});
   for (int64_t step = 0; step < 100; ++step) data.sequences[0].targets.push_back(act(step));
@@ -400,7 +399,7 @@ TEST(SeriesBaselinesTest, TheCommonestClassIsThatOfTheTrainingPart) {
 // y = 3 x_0 - x_1 + 100, in its own units; noise of deviation 1/2 is what a regression cannot foretell.
 TEST(SeriesBaselinesTest, ARegressionFindsALineInTheTargetsOwnUnits) {
   SeriesData data;
-  data.name = "line", data.goal = SeriesGoal::kRegression, data.features = {"x"}, data.target = "y";
+  data.name = "line", data.goal = "regression", data.features = {"x"}, data.target = "y";
   Random random(7);
   for (int64_t s = 0; s < 2000; ++s) {
     const double a = random.Uniform() * 10, b = random.Uniform() * 10, noise = (random.Uniform() - 0.5) * std::sqrt(3.0);
@@ -417,7 +416,7 @@ TEST(SeriesBaselinesTest, ARegressionFindsALineInTheTargetsOwnUnits) {
 // Twenty columns say nothing: by the training part alone the weakest penalty and one neighbour would be best.
 TEST(SeriesBaselinesTest, SettingsAreChosenByOtherExamplesThanTheyAreFittedTo) {
   SeriesData data;
-  data.name = "noise", data.goal = SeriesGoal::kRegression, data.features = std::vector<std::string>(20, "x");
+  data.name = "noise", data.goal = "regression", data.features = std::vector<std::string>(20, "x");
   Random random(9);
   for (int64_t s = 0; s < 100; ++s) {
     SeriesSequence one{std::to_string(s), 1, {}, {}, {random.Uniform()}};
@@ -432,7 +431,7 @@ TEST(SeriesBaselinesTest, SettingsAreChosenByOtherExamplesThanTheyAreFittedTo) {
 // Three classes in a plane whose borders are lines.
 TEST(SeriesBaselinesTest, ALogisticRegressionTellsClassesApartByLines) {
   SeriesData data;
-  data.name = "plane", data.goal = SeriesGoal::kClassification, data.features = {"a", "b"}, data.target = "kind";
+  data.name = "plane", data.goal = "classification", data.features = {"a", "b"}, data.target = "kind";
   data.classes = {"left", "right", "above"};
   Random random(8);
   for (int64_t s = 0; s < 900; ++s) {

@@ -20,7 +20,7 @@ namespace {
 
 SeriesData OfClasses(const std::vector<double>& classes) {
   SeriesData data;
-  data.name = "kinds", data.goal = SeriesGoal::kClassification, data.features = {"x"}, data.target = "kind";
+  data.name = "kinds", data.goal = "classification", data.features = {"x"}, data.target = "kind";
   for (std::size_t s = 0; s < classes.size(); ++s) data.sequences.push_back({std::to_string(s), 1, {0.0}, {}, {classes[s]}});
   return data;
 }
@@ -78,7 +78,7 @@ TEST(SeriesSplitTest, TheEndOfASequenceIsHeldOutTwice) {
 TEST(SeriesSplitTest, ADayOfAPanelIsInOnePart) {
   const auto days = [](const std::vector<std::pair<int64_t, int64_t>>& from_steps) {
     SeriesData data;
-    data.goal = SeriesGoal::kForecast, data.has_times = data.has_dates = true;
+    data.goal = "forecast", data.has_times = data.has_dates = true;
     for (const auto& [from, steps] : from_steps) {
       SeriesSequence& one = data.sequences.emplace_back();
       one.steps = steps;
@@ -115,7 +115,7 @@ TEST(SeriesScaleTest, ChangesAreMeasuredFromNothing) {
 
 TEST(SeriesRangeTest, TellsWhatLeavesTheTrainingPart) {
   SeriesData data;
-  data.name = "line", data.goal = SeriesGoal::kForecast, data.each_step = true, data.target = "y";
+  data.name = "line", data.goal = "forecast", data.each_step = true, data.target = "y";
   data.features = {"within", "above"};
   SeriesSequence one{"all", 50, {}, {}, {}};
   for (int64_t i = 0; i < 50; ++i) {

@@ -86,7 +86,7 @@ TEST(SeriesDataTest, RowsOfASequenceNeedNotStandTogether) {
   const SeriesData data =
       Csv("id,t,x,y\nb,1,5,walk\na,1,1,run\nb,2.5,6,walk\na,9,2,run\na,10,3,run\n", Columns("y", "id", "t"));
   ASSERT_EQ(data.sequences.size(), 2u);
-  EXPECT_EQ(data.goal, SeriesGoal::kClassification);
+  EXPECT_EQ(data.goal, "classification");
   EXPECT_EQ(data.features, std::vector<std::string>{"x"});
   EXPECT_EQ(data.classes, (std::vector<std::string>{"run", "walk"}));
   EXPECT_EQ(data.sequences[0].id, "b");
@@ -100,10 +100,10 @@ TEST(SeriesDataTest, TheTargetDecidesTheGoal) {
   const std::string whole = "id,x,y\na,1,2\na,2,10\nb,3,2\n", real = "id,x,y\na,1,2.5\na,2,2.5\nb,3,1\n";
   const SeriesColumns columns = Columns("y", "id");
   const SeriesData classes = Csv(whole, columns);
-  EXPECT_EQ(classes.goal, SeriesGoal::kClassification);
+  EXPECT_EQ(classes.goal, "classification");
   EXPECT_EQ(classes.classes, (std::vector<std::string>{"2", "10"})) << "by value, not by the alphabet";
   EXPECT_TRUE(classes.each_step);
-  EXPECT_EQ(Csv(real, columns).goal, SeriesGoal::kRegression);
+  EXPECT_EQ(Csv(real, columns).goal, "regression");
   EXPECT_FALSE(Csv(real, columns).each_step);
   const SeriesData numbers = Csv(whole, Columns("y", "id", "", "regression"));
   EXPECT_EQ(numbers.sequences[0].targets, (std::vector<double>{2, 10}));
@@ -277,7 +277,7 @@ TEST(SeriesDataTest, ArraysMustFitEachOther) {
   const auto y =
       Written(folder, "y.npy", Npy("{'descr': '|i1', 'fortran_order': False, 'shape': (4,), }\n", "\x07\x09\x07\x07"));
   const SeriesData data = ReadSeriesNpy(X, y, "");
-  EXPECT_EQ(data.goal, SeriesGoal::kClassification);
+  EXPECT_EQ(data.goal, "classification");
   EXPECT_EQ(data.classes, (std::vector<std::string>{"7", "9"}));
   EXPECT_EQ(data.sequences.size(), 4u);
   EXPECT_EQ(data.sequences[1].targets, std::vector<double>{1});
@@ -295,7 +295,7 @@ TEST(SeriesDataTest, ArraysMustFitEachOther) {
 // `count` sequences of the given steps whose feature is 10, 11, .. and whose target is twice the first.
 SeriesData Counting(int64_t count, int64_t steps) {
   SeriesData data;
-  data.name = "counting", data.goal = SeriesGoal::kRegression, data.features = {"x"}, data.target = "y";
+  data.name = "counting", data.goal = "regression", data.features = {"x"}, data.target = "y";
   for (int64_t s = 0; s < count; ++s) {
     SeriesSequence one{std::to_string(s), steps + s % 2, {}, {}, {2.0 * static_cast<double>(s)}};
     for (int64_t i = 0; i < one.steps; ++i) one.features.push_back(static_cast<double>(10 * s + i));
@@ -368,7 +368,7 @@ TEST(SeriesBatchesTest, StandardisesByTheTrainingPartAlone) {
 
 TEST(SeriesBatchesTest, WhatNeverChangesStaysNearZero) {
   SeriesData data;
-  data.name = "constants", data.goal = SeriesGoal::kRegression, data.target = "y";
+  data.name = "constants", data.goal = "regression", data.target = "y";
   data.features = {"constant", "rounded", "tiny"};
   constexpr int64_t kSteps = 300000;  // a plain sum of so many is off by more than their rounding
   for (int64_t s = 0; s < 5; ++s) {
@@ -410,7 +410,7 @@ TEST(SeriesBatchesTest, PadsShorterSequencesBehindTheirEnd) {
 // Squares: the difference of two tells where they stand, (i + 1)^2 - i^2 = 2i + 1.
 SeriesData Squares(int64_t steps) {
   SeriesData data;
-  data.name = "squares", data.goal = SeriesGoal::kForecast, data.features = {"y"}, data.target = "y", data.each_step = true;
+  data.name = "squares", data.goal = "forecast", data.features = {"y"}, data.target = "y", data.each_step = true;
   SeriesSequence one{"all", steps, {}, {}, {}};
   for (int64_t i = 0; i < steps; ++i) one.targets.push_back(static_cast<double>(i * i));
   one.features = one.targets;
@@ -489,7 +489,7 @@ TEST(SeriesBatchesTest, TimesAreInTypicalStepsFromTheFirst) {
 
 TEST(SeriesBatchesTest, TheCommonestClassOfTheTrainingPartStandsBeside) {
   SeriesData data = Counting(20, 3);
-  data.goal = SeriesGoal::kClassification, data.classes = {"a", "b"};
+  data.goal = "classification", data.classes = {"a", "b"};
   for (std::size_t s = 0; s < 20; ++s) data.sequences[s].targets = {s < 4 ? 1.0 : 0.0};
   const SeriesBatches batches(data, Plain());
   // A fifth of 16 is 3, of 4 it is 1; two such parts are held out. One more than counted.
@@ -502,7 +502,7 @@ TEST(SeriesBatchesTest, TooFewDataAreRefused) {
   const SeriesData one = Counting(1, 4);
   EXPECT_TRUE(Holds(WhatOf<Error>([&] { SeriesBatches(one, Plain()); }), "at least 3"));
   SeriesData forecast = Counting(3, 5);
-  forecast.goal = SeriesGoal::kForecast, forecast.each_step = true;
+  forecast.goal = "forecast", forecast.each_step = true;
   for (SeriesSequence& sequence : forecast.sequences) sequence.targets = sequence.features;
   EXPECT_TRUE(Holds(WhatOf<Error>([&] { SeriesBatches(forecast, Plain()); }), "context: windows of 4 steps and 2"));
 }

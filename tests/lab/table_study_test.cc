@@ -26,7 +26,7 @@ namespace {
 // the same, so only order tells them apart.
 SeriesData Spikes(int64_t count) {
   SeriesData data;
-  data.name = "spikes", data.fingerprint = "0", data.goal = SeriesGoal::kClassification;
+  data.name = "spikes", data.fingerprint = "0", data.goal = "classification";
   data.features = {"x"}, data.target = "kind", data.classes = {"dip first", "spike first"};
   Random random(5);
   for (int64_t s = 0; s < count; ++s) {
@@ -43,7 +43,7 @@ SeriesData Spikes(int64_t count) {
 // The next value is minus the last but one: the sum of two waves of four steps.
 SeriesData Wave(int64_t steps) {
   SeriesData data;
-  data.name = "wave", data.fingerprint = "1", data.goal = SeriesGoal::kForecast, data.each_step = true;
+  data.name = "wave", data.fingerprint = "1", data.goal = "forecast", data.each_step = true;
   data.features = {"y"}, data.target = "y";
   SeriesSequence one{"all", steps, {}, {}, {}};
   for (int64_t i = 0; i < steps; ++i) one.targets.push_back(3 * std::sin(M_PI / 2 * static_cast<double>(i)) + 100);
@@ -249,7 +249,7 @@ TEST(TableStudyTest, TheFolderOfAnotherFilesStudyIsRefused) {
   EXPECT_TRUE(std::filesystem::exists(folder.path() / "accuracy.svg"));
   WriteFile(folder.path() / "mine.svg", "");
   // The same file with more rows, as a regression: the figures that it does not write go, and nothing else.
-  data.fingerprint = "longer", data.goal = SeriesGoal::kRegression, data.classes = {};
+  data.fingerprint = "longer", data.goal = "regression", data.classes = {};
   study(data);
   EXPECT_FALSE(std::filesystem::exists(folder.path() / "accuracy.svg"));
   EXPECT_TRUE(std::filesystem::exists(folder.path() / "mine.svg"));
@@ -279,14 +279,13 @@ TEST(TableStudyTest, TheFolderOfAnotherFilesStudyIsRefused) {
 // baselines.
 StudyResult ResultOf(const std::vector<Baseline>& baselines, double best = 1.0, std::size_t runs = 3, std::size_t count = 6) {
   const Models models = {{{"gru", "none"}, 8, 100}, {{"lstm", "none"}, 8, 100}};
-  ContestResult contest{
-      {3e-3},
-      {},
-      Measurements("regression", TableColumns(SeriesGoal::kRegression), models, 0, static_cast<int64_t>(runs)),
-      {},
-      0.01,
-      0,
-      std::vector<double>(count, 1.0)};
+  ContestResult contest{{3e-3},
+                        {},
+                        Measurements("regression", TableColumns(/*classifies=*/false), models, 0, static_cast<int64_t>(runs)),
+                        {},
+                        0.01,
+                        0,
+                        std::vector<double>(count, 1.0)};
   for (std::size_t m = 0; m < models.size(); ++m) {
     contest.entries.push_back({.model = models[m], .steps = 10, .rate = 3e-3, .tried = {}, .curve = {}});
     for (std::size_t s = 0; s < runs; ++s) {

@@ -69,11 +69,7 @@ void AddMarks(const SeriesForm& form, bool behind_first, Random& random, std::ve
 }
 
 SeriesData DataOf(const SeriesForm& form, const std::vector<int64_t>& lengths, Random& random) {
-  SeriesData data;
-  data.name = "made", data.goal = ParseSeriesGoal(form.goal), data.features = form.features, data.target = form.target;
-  data.time = form.time, data.has_times = form.has_times, data.has_dates = form.has_dates, data.each_step = form.each_step,
-  data.classes = form.classes;
-  data.marks = form.marks;
+  SeriesData data{form, "made", {}, {}};
   for (const int64_t steps : lengths) {
     SeriesSequence one{"s" + std::to_string(data.sequences.size()), steps, {}, {}, {}};
     double sum = 0;
@@ -82,7 +78,7 @@ SeriesData DataOf(const SeriesForm& form, const std::vector<int64_t>& lengths, R
       for (int64_t f = 0; f < kColumns; ++f) one.features.push_back(3 * random.Uniform() - 1.5);
       AddMarks(form, i > 0, random, one.features);
       if (form.has_times) one.times.push_back(time);
-      const double last = one.features[i * data.Numbers() + kColumns - 1];
+      const double last = one.features[i * data.numbers() + kColumns - 1];
       sum += std::isnan(last) ? 0 : last;
       if (form.each_step) one.targets.push_back(form.Forecasts() ? last : form.Classifies() ? i % 3 : sum);
     }
@@ -143,7 +139,7 @@ std::vector<double> WithoutTorch(const std::string& folder, const SeriesData& da
     const SeriesSequence& one = data.sequences[row];
     lengths.push_back(one.steps);
     for (int64_t step = 0; step < one.steps; ++step)
-      Give(data, &one.features[step * data.Numbers()], &features[(row * steps + step) * columns]);
+      Give(data, &one.features[step * data.numbers()], &features[(row * steps + step) * columns]);
     std::ranges::copy(one.times, times.begin() + row * steps);
     if (one.targets.size() > 1) std::ranges::copy(one.targets, targets.begin() + row * steps);
   }
