@@ -73,7 +73,7 @@ Reading ReadingOf(const KeptModel& model, const SeriesData& data, const std::str
   for (int64_t step = window.first; step < window.end(); ++step)
     shown.push_back(values ? fmt::format("{:.4g}", chosen.features[step * data.numbers()]) : std::to_string(step));
   const std::shared_ptr<SeriesNetwork> network = NetworkOf(model);
-  const SequenceModelOptions& options = network->options();
+  const SequenceModelOptions& options = *model.network;
   return {.name = name,
           .shown = std::move(shown),
           .unit = unit,

@@ -28,7 +28,7 @@ using Json = nlohmann::ordered_json;
 constexpr int64_t kFormat = 1;
 constexpr double kShare = 0.8;             // of the true values, which an interval holds
 constexpr std::size_t kMostShown = 500;    // bytes of what a value is said to be
-constexpr const char* kLevels = "levels";  // the array of a forecast's RelativeLevels
+constexpr const char* kLevels = "levels";  // the array of a forecast's LevelScales
 
 // The quantile at `share` of so many sorted numbers that one more of their kind exceeds with probability 1 - share.
 double Quantile(const at::Tensor& sorted, double share) {
@@ -60,9 +60,8 @@ KeptModel FromJson(const Json& json, std::map<std::string, at::Tensor> arrays) {
 std::shared_ptr<SeriesNetwork> NetworkOf(const KeptModel& model) {
   std::map<std::string, at::Tensor> weights = model.method.arrays;
   const auto levels = weights.extract(kLevels);
-  std::optional<RelativeLevels> relative;
-  if (model.form.Forecasts()) relative.emplace(levels.mapped().to(at::kFloat));
-  auto network = std::make_shared<SeriesNetwork>(*model.network, std::move(relative));
+  auto network =
+      std::make_shared<SeriesNetwork>(*model.network, model.form.Forecasts() ? levels.mapped().to(at::kFloat) : at::Tensor());
   CopyTensors(weights, NamedParameters(network->module()), "model.safetensors");
   network->module().eval();
   return network;

@@ -30,7 +30,7 @@ struct KeptModel {
   std::string name;  // "GRU", "ridge regression"
   SeriesForm form;
   std::optional<SequenceModelOptions> network = {};  // none: a method
-  // Of a network its parameters by their names, of a forecast also "levels" (RelativeLevels::scale).
+  // Of a network its parameters by their names, of a forecast also "levels" (LevelScales).
   KeptMethod method;
   // Of values, by output: where 80 % of the true values of the validation and the test part lay beside the answers. Empty for
   // classes.

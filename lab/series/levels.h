@@ -2,8 +2,6 @@
 #ifndef HEED_LAB_SERIES_LEVELS_H_
 #define HEED_LAB_SERIES_LEVELS_H_
 
-#include <utility>
-
 #include <ATen/core/Tensor.h>
 
 #include "lab/series/batches.h"
@@ -13,23 +11,11 @@ namespace heed::lab {
 // Beside the change of each column since the step before, models of a forecast see the column less its mean over the window's
 // steps so far, in units of the root mean square of that over the training part. Both look back alone, so they hold at each of
 // the steps at which a causal encoder is trained.
-class RelativeLevels {
- public:
-  // Of a forecast.
-  explicit RelativeLevels(const SeriesBatches& batches);
-  explicit RelativeLevels(at::Tensor scale) : columns_(scale.size(0)), scale_(std::move(scale)) {}
 
-  const at::Tensor& scale() const { return scale_; }  // float32 [columns]
-
-  // X: [rows, steps, batches.width()], features of a batch -> [rows, steps, batches.width() + columns].
-  at::Tensor operator()(const at::Tensor& X) const;
-
- private:
-  at::Tensor Unscaled(const at::Tensor& X) const;
-
-  int64_t columns_;
-  at::Tensor scale_;
-};
+// These units: float32 [columns].
+at::Tensor LevelScales(const SeriesBatches& batches);
+// X: [rows, steps, batches.width()], features of a batch -> [rows, steps, batches.width() + columns].
+at::Tensor WithLevels(const at::Tensor& X, const at::Tensor& scales);
 
 }  // namespace heed::lab
 

@@ -5,6 +5,7 @@
 #include <ATen/ATen.h>
 
 #include "lab/data/view.h"
+#include "lab/series/levels.h"
 
 namespace heed::lab {
 
@@ -13,7 +14,7 @@ at::Tensor SeriesNetwork::Answers(const SeriesForm& form, const SeriesBatch& bat
   const at::Tensor X = View(batch.features, {batch.rows, batch.steps, form.width()});
   const at::Tensor lengths = padded ? View(batch.lengths, {batch.rows}) : at::Tensor();
   const at::Tensor times = form.has_times ? View(batch.times, {batch.rows, batch.steps}) : at::Tensor();
-  at::Tensor Y = network_->forward(levels_ ? (*levels_)(X) : X, lengths, times);
+  at::Tensor Y = network_->forward(scales_.defined() ? WithLevels(X, scales_) : X, lengths, times);
   if (!form.each_step) return Y;
   return Y.flatten(0, 1).index_select(0, View(batch.scored, {std::ssize(batch.scored)}));
 }

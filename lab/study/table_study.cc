@@ -16,6 +16,7 @@
 #include "lab/report/file.h"
 #include "lab/series/baselines.h"
 #include "lab/series/kept_model.h"
+#include "lab/series/levels.h"
 #include "lab/series/network.h"
 #include "lab/study/course_training.h"
 #include "lab/study/prose.h"
@@ -47,9 +48,8 @@ class TableLearner : public Learner {
  public:
   TableLearner(const SeriesBatches& batches, const SequenceModelOptions& model, uint64_t seed)
       : batches_(batches), random_(seed) {
-    std::optional<RelativeLevels> levels;
-    if (batches.form().Forecasts()) levels.emplace(batches);
-    BuildSeeded(seed, [&] { network_.emplace(model, std::move(levels)); });
+    const at::Tensor scales = batches.form().Forecasts() ? LevelScales(batches) : at::Tensor();
+    BuildSeeded(seed, [&] { network_.emplace(model, scales); });
   }
 
   torch::nn::Module& module() override { return network_->module(); }
@@ -163,7 +163,7 @@ class TableTask : public StudyTask {
     KeptModel model{.name = entry.model.Label(), .form = batches_.form(), .method = {}};
     model.network = ModelOf(entry.model, entry.model.ffn_width);
     model.method.arrays = nn::ReadSafetensors(weights.string()).tensors;
-    if (model.form.Forecasts()) model.method.arrays["levels"] = RelativeLevels(batches_).scale();
+    if (model.form.Forecasts()) model.method.arrays["levels"] = LevelScales(batches_);
     model.training = {{"steps", run.best_steps}, {"rate", entry.rate}, {"seed", options_.seed}, {"batch", options_.batch}};
     for (std::size_t i = 0; i + 1 < columns.size(); ++i) model.reached[columns[i].measure.name] = run.values[i];
     Write(std::move(model), folder);
@@ -189,7 +189,7 @@ class TableTask : public StudyTask {
     model.encoder = contender.encoder;
     model.position = contender.position;
     model.causal = batches_.data().Forecasts();
-    model.features = batches_.width() + (model.causal ? std::ssize(batches_.data().features) : 0);  // see RelativeLevels
+    model.features = batches_.width() + (model.causal ? std::ssize(batches_.data().features) : 0);  // see WithLevels
     model.outputs = batches_.outputs();
     model.pooled = batches_.pooled();
     model.layers = options_.layers, model.heads = options_.heads, model.width = options_.width;

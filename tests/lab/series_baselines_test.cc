@@ -210,10 +210,10 @@ TEST(CalendarTest, SaysNothingOfAFewHours) {
   EXPECT_EQ(FitCalendar(SeriesBatches(data, Windows(8, 3))).foretell, nullptr);
 }
 
-TEST(RelativeLevelsTest, AreLevelsLessTheirMeanSoFar) {
+TEST(LevelsTest, AreLevelsLessTheirMeanSoFar) {
   const SeriesData data = Forecast(Numbers(60, [](int64_t i) { return static_cast<double>(i * i); }));
   const SeriesBatches batches(data, Windows(3, 1));
-  const RelativeLevels levels(batches);
+  const auto levels = [scales = LevelScales(batches)](const at::Tensor& X) { return WithLevels(X, scales); };
   // Levels 0, 1, 3 lie 0, 1/2 and 5/3 above their means so far.
   const at::Tensor X = at::tensor({9.0F, 1.0F, 2.0F}).view({1, 3, 1}), seen = levels(X);
   EXPECT_EQ(seen.sizes(), (at::IntArrayRef{1, 3, 2}));

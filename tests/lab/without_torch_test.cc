@@ -95,13 +95,12 @@ KeptModel RandomModel(const SeriesForm& form, SequenceModelOptions options) {
   options.features = form.width() + (form.Forecasts() ? kColumns : 0);
   options.layers = 2, options.heads = 2, options.width = 8, options.ffn_width = 12, options.longest = kLongest;
   KeptModel model{.name = options.encoder, .form = form, .network = options, .method = {}};
-  std::optional<RelativeLevels> levels;
-  if (form.Forecasts()) levels.emplace(at::rand({kColumns}) + 0.5);
-  SeriesNetwork network(options, levels);
+  const at::Tensor scales = form.Forecasts() ? at::rand({kColumns}) + 0.5 : at::Tensor();
+  SeriesNetwork network(options, scales);
   const at::NoGradGuard no_grad;
   for (at::Tensor& parameter : network.module().parameters()) parameter.add_(0.3 * at::randn_like(parameter));
   for (const auto& [name, parameter] : NamedParameters(network.module())) model.method.arrays[name] = parameter.clone();
-  if (levels) model.method.arrays["levels"] = levels->scale();
+  if (scales.defined()) model.method.arrays["levels"] = scales;
   for (int64_t i = 0; !form.Classifies() && i < form.outputs(); ++i)
     model.low.push_back(-1.0 - static_cast<double>(i)), model.high.push_back(0.5);
   return model;
