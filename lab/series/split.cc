@@ -53,14 +53,15 @@ std::vector<std::vector<int64_t>> Strata(const SeriesData& data) {
   return strata;
 }
 
-void Deal(std::vector<int64_t> members, double share, Random& random, SequenceParts& parts) {
+void Deal(std::vector<int64_t> members, double share, Random& random, std::vector<StepParts>& parts) {
   const int64_t count = std::ssize(members);
   for (int64_t i = count - 1; i > 0; --i) std::swap(members[i], members[static_cast<int64_t>(random.Below(i + 1))]);
   // Two rare sequences cannot be in three parts: both train.
   const int64_t most = (count - 1) / 2, wanted = std::llround(share * static_cast<double>(count));
   const int64_t each = std::min(most, std::max<int64_t>(1, wanted));
-  for (int64_t i = 0; i < count; ++i) {
-    (i < each ? parts.test : i < 2 * each ? parts.validation : parts.training).push_back(members[i]);
+  for (int64_t i = 0; i < 2 * each; ++i) {
+    parts[members[i]].training_end = 0;
+    if (i < each) parts[members[i]].validation_end = 0;
   }
 }
 
@@ -108,7 +109,7 @@ std::vector<SeriesWindow> EvenlySpread(std::vector<SeriesWindow> windows, int64_
   return windows;
 }
 
-SequenceParts SplitSequences(const SeriesData& data, double share) {
+std::vector<StepParts> SplitSequences(const SeriesData& data, double share) {
   if (data.sequences.size() < kLeast) {
     const std::string whole = WholeNumbersWereClasses(data);
     throw InvalidArgument("sequence: " + data.name + " has " + std::to_string(data.sequences.size()) + " sequence(s); a " +
@@ -119,10 +120,10 @@ SequenceParts SplitSequences(const SeriesData& data, double share) {
                                ? "; or --goal forecast predicts the next values of '" + ShownName(data.target) + "' within one"
                                : whole));
   }
-  SequenceParts parts;
+  std::vector<StepParts> parts;
+  for (const SeriesSequence& one : data.sequences) parts.push_back({one.steps, one.steps});
   Random random(kSplitSeed);
   for (const std::vector<int64_t>& members : Strata(data)) Deal(members, share, random, parts);
-  for (std::vector<int64_t>* part : {&parts.training, &parts.validation, &parts.test}) std::ranges::sort(*part);
   return parts;
 }
 
@@ -154,15 +155,9 @@ std::vector<StepParts> SplitOf(const SeriesData& data, double share) {
   const bool given = !data.sequences.empty() && data.sequences.front().parts.has_value();
   if (!given && data.Forecasts() && data.sequences.size() > 1) parts = SplitByDate(data, share);
   if (!parts.empty()) return parts;
-  if (given || CutsSequences(data)) {
-    for (const SeriesSequence& one : data.sequences) parts.push_back(given ? *one.parts : SplitSteps(one.steps, share));
-    if (!given && data.Classifies()) RequireTrainedClasses(data, parts);
-    return parts;
-  }
-  for (const SeriesSequence& one : data.sequences) parts.push_back({one.steps, one.steps});
-  const SequenceParts drawn = SplitSequences(data, share);
-  for (const int64_t s : drawn.validation) parts[s].training_end = 0;
-  for (const int64_t s : drawn.test) parts[s] = {0, 0};
+  if (!given && !CutsSequences(data)) return SplitSequences(data, share);
+  for (const SeriesSequence& one : data.sequences) parts.push_back(given ? *one.parts : SplitSteps(one.steps, share));
+  if (!given && data.Classifies()) RequireTrainedClasses(data, parts);
   return parts;
 }
 

@@ -21,15 +21,10 @@ inline constexpr int64_t kMostForecasts = 512;
 // So many of them, or all where there are fewer.
 std::vector<SeriesWindow> EvenlySpread(std::vector<SeriesWindow> windows, int64_t most);
 
-// Indices of sequences, ascending.
-struct SequenceParts {
-  std::vector<int64_t> training, validation, test;
-};
-
 // `share` of the sequences to validate and as many to test, drawn with a seed that never changes. Classes are drawn one by one,
 // so that each that has three sequences or more is in all parts; those with fewer are drawn together. A sequence whose steps
 // have classes of their own counts for its commonest. Throws InvalidArgument for fewer than three sequences.
-SequenceParts SplitSequences(const SeriesData& data, double share);
+std::vector<StepParts> SplitSequences(const SeriesData& data, double share);
 
 // `share` of the steps each, at least one, to validate and to test.
 StepParts SplitSteps(int64_t steps, double share);

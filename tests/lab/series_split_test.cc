@@ -31,12 +31,26 @@ std::map<double, int> Counts(const SeriesData& data, const std::vector<int64_t>&
   return counts;
 }
 
+// The sequences of each part.
+struct Drawn {
+  std::vector<int64_t> training, validation, test;
+
+  Drawn(const SeriesData& data, double share) {
+    const std::vector<StepParts> parts = SplitSequences(data, share);
+    for (int64_t s = 0; s < std::ssize(parts); ++s) {
+      EXPECT_TRUE(parts[s].validation_end == 0 || parts[s].validation_end == data.sequences[s].steps);
+      EXPECT_TRUE(parts[s].training_end == 0 || parts[s].training_end == parts[s].validation_end);
+      (parts[s].validation_end == 0 ? test : parts[s].training_end == 0 ? validation : training).push_back(s);
+    }
+  }
+};
+
 TEST(SeriesSplitTest, EveryClassWithThreeSequencesIsInAllParts) {
   std::vector<double> classes(40, 0.0);
   classes.insert(classes.end(), 3, 1.0);
   classes.insert(classes.end(), 10, 2.0);
   const SeriesData data = OfClasses(classes);
-  const SequenceParts parts = SplitSequences(data, 0.2);
+  const Drawn parts(data, 0.2);
   EXPECT_EQ(Counts(data, parts.training), (std::map<double, int>{{0, 24}, {1, 1}, {2, 6}}));
   EXPECT_EQ(Counts(data, parts.validation), (std::map<double, int>{{0, 8}, {1, 1}, {2, 2}}));
   EXPECT_EQ(Counts(data, parts.test), Counts(data, parts.validation));
@@ -47,17 +61,17 @@ TEST(SeriesSplitTest, EveryClassWithThreeSequencesIsInAllParts) {
 }
 
 TEST(SeriesSplitTest, RareClassesAreDrawnTogether) {
-  const SequenceParts parts = SplitSequences(OfClasses({0, 1, 2, 3, 4}), 0.2);
+  const Drawn parts(OfClasses({0, 1, 2, 3, 4}), 0.2);
   EXPECT_EQ(parts.training.size(), 3u);
   EXPECT_EQ(parts.validation.size(), 1u);
   EXPECT_EQ(parts.test.size(), 1u);
-  const SequenceParts two_kinds = SplitSequences(OfClasses({0, 0, 0, 1, 2}), 0.2);
+  const Drawn two_kinds(OfClasses({0, 0, 0, 1, 2}), 0.2);
   EXPECT_EQ(two_kinds.training.size(), 3u) << "two of rare classes train";
 }
 
 TEST(SeriesSplitTest, ThreeSequencesAreEnoughAndTwoAreNot) {
   for (const double share : {0.01, 0.2, 0.49}) {
-    const SequenceParts parts = SplitSequences(OfClasses({0, 0, 0}), share);
+    const Drawn parts(OfClasses({0, 0, 0}), share);
     EXPECT_EQ(parts.training.size() * parts.validation.size() * parts.test.size(), 1u) << share;
   }
   EXPECT_TRUE(Holds(WhatOf<Error>([] {
