@@ -12,6 +12,7 @@
 #include "cli/data_file.h"
 #include "cli/place.h"
 #include "heed/error.h"
+#include "heed/series_model.h"
 #include "lab/data/corpus.h"
 #include "lab/data/text.h"
 #include "lab/report/file.h"
@@ -147,7 +148,7 @@ std::vector<lab::Evaluation> EvaluateCounts(const EvalArguments& arguments) {
 }
 
 int RunEval(const EvalArguments& arguments, const Context& context) {
-  if (lab::HoldsSeriesModel(arguments.folder)) return RunTable(arguments, context);
+  if (SeriesModel::IsIn(arguments.folder)) return RunTable(arguments, context);
   const std::string why = "is for labelled sequences; " + arguments.folder + " holds a model of a text";
   RequireNoLaterOptions(arguments.csv, why);
   if (!arguments.from.empty()) throw InvalidArgument("from: " + why);

@@ -15,6 +15,7 @@
 #include "cli/place.h"
 #include "cli/table.h"
 #include "heed/error.h"
+#include "heed/series_model.h"
 #include "lab/data/text.h"
 #include "lab/inspection/arrays.h"
 #include "lab/inspection/inspection.h"
@@ -57,7 +58,7 @@ lab::SeriesData ReadWhole(const lab::KeptModel& model, const InspectArguments& a
 }
 
 lab::Reading ReadingOf(const InspectArguments& arguments, const Context& context) {
-  if (lab::HoldsSeriesModel(arguments.folder)) {
+  if (SeriesModel::IsIn(arguments.folder)) {
     const lab::KeptModel model = lab::ReadModel(arguments.folder);
     return lab::ReadingOf(model, ReadWhole(model, arguments, context), arguments.sequence, arguments.tokens);
   }

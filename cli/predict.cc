@@ -16,6 +16,7 @@
 #include "cli/place.h"
 #include "heed/error.h"
 #include "heed/nn/replacement_file.h"
+#include "heed/series_model.h"
 #include "heed/shown_name.h"
 #include "lab/report/file.h"
 #include "lab/report/json.h"
@@ -96,7 +97,7 @@ int RunPredict(const PredictArguments& arguments, const Context& context) {
     throw FileError(arguments.model +
                     ": it holds a model that counts the characters of a text; heed generate continues a text " +
                     "with it, and heed eval scores it");
-  if (!lab::HoldsSeriesModel(arguments.model))
+  if (!SeriesModel::IsIn(arguments.model))
     throw FileError(arguments.model + ": it holds no model of labelled sequences; heed study DATA --target COLUMN makes one");
   if (IsNpy(arguments.data)) RequireNoLaterOptions(arguments.csv, "an NPY file has no cells; only CSV files do");
   const lab::KeptModel model = lab::ReadModel(arguments.model);

@@ -126,15 +126,6 @@ KeptModel ReadModel(const std::filesystem::path& folder) {
   }
 }
 
-bool HoldsSeriesModel(const std::filesystem::path& folder) {
-  try {
-    const Json json = ParseSettings(ReadFile(folder / "config.json", kMostSettingsBytes));
-    return json.is_object() && json.value("kind", Json()) == "table";
-  } catch (const FieldError&) {
-    return false;
-  }
-}
-
 SeriesAnswers AnswersOf(const KeptModel& model, const SeriesData& data, const std::vector<SeriesWindow>& past) {
   if (!model.network) return AnswersOf(model.method, model.form, data, past);
   return [&model, &data, network = NetworkOf(model)](const std::vector<SeriesWindow>& windows) {

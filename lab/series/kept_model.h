@@ -47,8 +47,6 @@ void Calibrate(KeptModel& model, const SeriesBatches& batches);
 void WriteModel(const KeptModel& model, const std::filesystem::path& folder);
 // Throws FileError that names the file and what is wrong with it, as heed::SeriesModel does, which checks it.
 KeptModel ReadModel(const std::filesystem::path& folder);
-// Whether the folder's config.json is one of these, and not that of a language model.
-bool HoldsSeriesModel(const std::filesystem::path& folder);
 
 // The network with the kept weights, in evaluation mode, of a model that is one. Throws FileError where they are not its.
 std::shared_ptr<SeriesNetwork> NetworkOf(const KeptModel& model);
