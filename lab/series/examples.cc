@@ -43,12 +43,6 @@ std::vector<std::string> SeriesRows::Limits() const {
 SeriesExamples::SeriesExamples(const SeriesBatches& batches, RowOf row_of)
     : batches_(batches), rows_(batches.form(), row_of, LengthsDiffer(batches)) {}
 
-int64_t SeriesExamples::RowsOf(const std::vector<SeriesWindow>& windows) const {
-  if (batches_.form().Forecasts() || batches_.pooled()) return std::ssize(windows);
-  return std::accumulate(windows.begin(), windows.end(), int64_t{0},
-                         [](int64_t sum, const SeriesWindow& window) { return sum + window.steps; });
-}
-
 Examples SeriesExamples::Training(int64_t most) const {
   const bool one_each = batches_.form().Forecasts() || batches_.pooled();
   return Thinned(batches_.TrainingWindows(one_each ? most : batches_.training_count()), most);
@@ -57,7 +51,7 @@ Examples SeriesExamples::Training(int64_t most) const {
 Examples SeriesExamples::Validation(int64_t most) const { return Thinned(batches_.validation_windows(), most); }
 
 std::string SeriesExamples::Limits(int64_t most) const {
-  const int64_t rows = RowsOf(batches_.TrainingWindows(batches_.training_count()));
+  const int64_t rows = batches_.form().Answers(batches_.TrainingWindows(batches_.training_count()));
   std::vector<std::string> limits;
   if (rows > most) limits.push_back(fmt::format("fitted on {} of {} examples", most, rows));
   std::ranges::move(rows_.Limits(), std::back_inserter(limits));
@@ -65,7 +59,7 @@ std::string SeriesExamples::Limits(int64_t most) const {
 }
 
 Examples SeriesExamples::Thinned(const std::vector<SeriesWindow>& windows, int64_t most) const {
-  const int64_t rows = RowsOf(windows), kept = std::min(rows, most);
+  const int64_t rows = batches_.form().Answers(windows), kept = std::min(rows, most);
   std::vector<at::Tensor> X, y;
   int64_t taken = 0, seen = 0;
   batches_.ForEach(windows, [&](const SeriesBatch& batch) {

@@ -67,14 +67,15 @@ class SeriesExamples {
   Examples Training(int64_t most) const;
   Examples Validation(int64_t most) const;
   // Of the validation and the test part.
-  int64_t MeasuredRows() const { return RowsOf(batches_.validation_windows()) + RowsOf(batches_.test_windows()); }
+  int64_t MeasuredRows() const {
+    return batches_.form().Answers(batches_.validation_windows()) + batches_.form().Answers(batches_.test_windows());
+  }
   // All of these windows, some rows at a time.
   void ForEach(const std::vector<SeriesWindow>& windows, const std::function<void(const Examples&)>& visit) const;
   // What of the training part was left out by Training(most), and of the cells; empty: nothing.
   std::string Limits(int64_t most) const;
 
  private:
-  int64_t RowsOf(const std::vector<SeriesWindow>& windows) const;
   Examples Thinned(const std::vector<SeriesWindow>& windows, int64_t most) const;
 
   const SeriesBatches& batches_;

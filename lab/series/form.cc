@@ -24,6 +24,12 @@ std::vector<AnsweredWindow> SeriesForm::AnsweredWindows(const SeriesData& data, 
   return windows;
 }
 
+int64_t SeriesForm::Answers(const std::vector<SeriesWindow>& windows) const {
+  int64_t answers = 0;
+  for (const SeriesWindow& window : windows) answers += Answered(window.steps);
+  return answers;
+}
+
 void SeriesForm::AddWindows(int64_t sequence, int64_t begin, int64_t end, std::vector<SeriesWindow>& windows) const {
   for (int64_t last = std::max(begin, context) - 1; last + horizon < end; ++last)
     windows.push_back({sequence, last - context + 1, context});

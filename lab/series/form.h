@@ -46,6 +46,8 @@ struct SeriesForm : heed::SeriesForm {
   SeriesWindow WindowOf(const SeriesData& data, int64_t sequence) const;
   // The windows that the answers of a sequence come from: its end alone where it has one answer, else all steps, end to end.
   std::vector<AnsweredWindow> AnsweredWindows(const SeriesData& data, int64_t sequence) const;
+  // How many answers windows have.
+  int64_t Answers(const std::vector<SeriesWindow>& windows) const;
   // Of a forecast: adds the windows of which all values that they foretell lie in steps begin .. end - 1 of a sequence.
   void AddWindows(int64_t sequence, int64_t begin, int64_t end, std::vector<SeriesWindow>& windows) const;
   // Of a forecast whose target is a feature: whether a value that the window foretells is missing in the data.

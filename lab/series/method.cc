@@ -26,19 +26,11 @@ Past PastMethodIn(const KeptMethod& method) {
   return past;
 }
 
-// The places that windows are scored at: the last of each, the rows themselves, or all steps.
-int64_t ScoredIn(const SeriesForm& form, const std::vector<SeriesWindow>& windows) {
-  if (form.Forecasts() || !form.each_step) return std::ssize(windows);
-  int64_t steps = 0;
-  for (const SeriesWindow& window : windows) steps += window.steps;
-  return steps;
-}
-
 SeriesAnswers SimpleAnswers(const KeptMethod& method, const SeriesForm& form, const SeriesData& data) {
   std::vector<double> shares;
   if (form.Classifies()) method.settings.at("shares").get_to(shares);
   return [&form, &data, row = at::tensor(shares, at::kDouble)](const std::vector<SeriesWindow>& windows) {
-    const int64_t scored = ScoredIn(form, windows);
+    const int64_t scored = form.Answers(windows);
     if (form.Classifies()) return row.expand({scored, row.size(0)}).contiguous();
     at::Tensor answers = at::full({scored, form.outputs()}, form.target_mean, at::kDouble);
     for (int64_t i = 0; form.Forecasts() && i < scored; ++i)

@@ -198,12 +198,10 @@ class TableTask : public StudyTask {
     return model;
   }
 
+  // How many numbers, or classes, are answered.
   double AnswersIn(const std::vector<SeriesWindow>& block) const {
-    double answers = 0;
-    batches_.ForEach(block, [&](const SeriesBatch& batch) {
-      answers += static_cast<double>(batch.classes.empty() ? batch.values.size() : batch.classes.size());
-    });
-    return answers;
+    const SeriesForm& form = batches_.form();
+    return static_cast<double>(form.Answers(block) * (form.Classifies() ? 1 : form.outputs()));
   }
 
   StudyOptions options_;
