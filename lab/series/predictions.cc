@@ -102,7 +102,7 @@ void RequireSteps(const KeptModel& model, const SeriesData& data) {
 
 }  // namespace
 
-Predictions Predict(const KeptModel& model, const SeriesData& data, const std::function<void(int64_t)>& on_sequence) {
+Predictions Predict(const KeptModel& model, const SeriesData& data) {
   RequireComputable(data, model.form);
   RequireSteps(model, data);
   std::vector<SeriesWindow> past;
@@ -130,7 +130,6 @@ Predictions Predict(const KeptModel& model, const SeriesData& data, const std::f
         teller.Add(windows[i].sequence, steps ? std::optional(windows[i].first + step) : std::nullopt, answer);
       }
     }
-    if (on_sequence) on_sequence(end);
   }
   return predictions;
 }

@@ -3,7 +3,6 @@
 #define HEED_LAB_SERIES_PREDICTIONS_H_
 
 #include <cstdint>
-#include <functional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -33,8 +32,8 @@ struct Predictions {
 };
 
 // Throws FileError that names the place of a number which cannot be computed with, or a sequence which is too short, and
-// Interruption on Ctrl-C. on_sequence hears how many sequences are done.
-Predictions Predict(const KeptModel& model, const SeriesData& data, const std::function<void(int64_t)>& on_sequence = {});
+// Interruption on Ctrl-C.
+Predictions Predict(const KeptModel& model, const SeriesData& data);
 
 }  // namespace heed::lab
 

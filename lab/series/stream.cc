@@ -291,16 +291,26 @@ bool StandTogether(const SeriesForm& form, const std::filesystem::path& path, co
   return true;
 }
 
-// All at once: the file's size is checked.
-std::unique_ptr<SeriesStream> WholeCsv(const KeptModel& model, const std::filesystem::path& path, const LaterCsv& csv,
-                                       Reading reading) {
-  if (path != "-") InputFile(path.string(), MostDataBytes());
-  return std::make_unique<CsvSeries>(model, path, csv, MostDataBytes() + 1, reading);
-}
-
 // Whether a file may hold more than a block: nobody knows what is compressed until it is read.
 bool IsLarge(const std::filesystem::path& path, int64_t block) {
   return IsCompressed(path) || InputFile(path.string()).size() > block;
+}
+
+// at_once: one part has all of the file, whose size is checked then.
+LabelledStream OpenCsv(const KeptModel& model, const std::filesystem::path& path, const LaterCsv& csv, int64_t block,
+                       Reading reading, bool at_once) {
+  Validate(csv);
+  LabelledStream labelled;
+  const bool input = path == "-", counts = reading == Reading::kScores && model.form.Forecasts();
+  bool whole = at_once || LooksAtAll(model) || (input ? counts : !IsLarge(path, block));
+  if (!whole && !input && (counts || !model.form.sequence.empty())) {
+    if (counts) labelled.steps.emplace();
+    whole = !StandTogether(model.form, path, csv, block, counts ? &*labelled.steps : nullptr);
+  }
+  if (whole && !input) InputFile(path.string(), MostDataBytes());
+  if (whole) block = MostDataBytes() + 1, labelled.steps.reset();
+  labelled.stream = std::make_unique<CsvSeries>(model, path, csv, block, reading);
+  return labelled;
 }
 
 class NpySeries : public SeriesStream {
@@ -361,26 +371,12 @@ int64_t StepsNeeded(const KeptModel& model) {
 
 std::unique_ptr<SeriesStream> CsvStream(const KeptModel& model, const std::filesystem::path& path, const LaterCsv& csv,
                                         int64_t block) {
-  Validate(csv);
-  const bool apart = path != "-" && !model.form.sequence.empty() && IsLarge(path, block) &&
-                     !StandTogether(model.form, path, csv, block, /*steps=*/nullptr);
-  if (apart || LooksAtAll(model)) return WholeCsv(model, path, csv, Reading::kAnswers);
-  return std::make_unique<CsvSeries>(model, path, csv, block, Reading::kAnswers);
+  return OpenCsv(model, path, csv, block, Reading::kAnswers, /*at_once=*/false).stream;
 }
 
 LabelledStream ScoredCsv(const KeptModel& model, const std::filesystem::path& path, const LaterCsv& csv, int64_t block,
                          bool at_once) {
-  Validate(csv);
-  const bool input = path == "-", forecasts = model.form.Forecasts();
-  bool whole = at_once || LooksAtAll(model) || (input ? forecasts : !IsLarge(path, block));
-  LabelledStream labelled;
-  if (!whole && !input && (forecasts || !model.form.sequence.empty())) {
-    if (forecasts) labelled.steps.emplace();
-    whole = !StandTogether(model.form, path, csv, block, forecasts ? &*labelled.steps : nullptr);
-  }
-  if (whole) return {WholeCsv(model, path, csv, Reading::kScores)};
-  labelled.stream = std::make_unique<CsvSeries>(model, path, csv, block, Reading::kScores);
-  return labelled;
+  return OpenCsv(model, path, csv, block, Reading::kScores, at_once);
 }
 
 std::unique_ptr<SeriesStream> NpyStream(const KeptModel& model, const std::filesystem::path& path, int64_t block) {
