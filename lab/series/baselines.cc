@@ -35,33 +35,19 @@ constexpr int64_t kLeastRows = 64;             // however large
 
 int64_t Bounded(int64_t most, int64_t each) { return std::clamp(most / std::max<int64_t>(1, each), kLeastRows, kMostRows); }
 
-// What a method loses and gets right on some windows, added up over its answers.
-struct AnswerSums {
-  double loss = 0, right = 0, answers = 0;
-};
+using LossesOf = std::function<LossSums(const std::vector<SeriesWindow>& windows)>;
 
-// Fills in the numbers of a baseline. sums_of(windows) gives the windows' AnswerSums.
-template <class SumsOf>
-void MeasureTest(const SeriesBatches& batches, const SumsOf& sums_of, Baseline* baseline) {
-  double right = 0, answers = 0;
-  baseline->loss = 0;
-  for (const std::vector<SeriesWindow>& block : batches.TestBlocks()) {
-    const AnswerSums sums = sums_of(block);
-    baseline->blocks.push_back(sums.loss / sums.answers);
-    baseline->loss += sums.loss, right += sums.right, answers += sums.answers;
-  }
-  baseline->loss /= answers, baseline->accuracy = right / answers;
-}
-
-template <class SumsOf>
-void MeasureValidation(const SeriesBatches& batches, const SumsOf& sums_of, Baseline* baseline) {
-  const AnswerSums validation = sums_of(batches.validation_windows());
+// Fills in the numbers of a baseline, by what was fitted without the validation part and by what reports on the test part.
+void Measure(const SeriesBatches& batches, const LossesOf& validating, const LossesOf& testing, Baseline* baseline) {
+  const LossSums validation = validating(batches.validation_windows());
   baseline->validation = validation.loss / validation.answers;
+  const LossSums test = MeansOver(batches.TestBlocks(), testing, baseline->blocks);
+  baseline->loss = test.loss, baseline->accuracy = test.right;
 }
 
-AnswerSums SumsOf(const SeriesBatches& batches, const SeriesExamples& examples, const Method& answer,
+LossSums LossesBy(const SeriesBatches& batches, const SeriesExamples& examples, const Method& answer,
                   const std::vector<SeriesWindow>& windows) {
-  AnswerSums sums;
+  LossSums sums;
   examples.ForEach(windows, [&](const Examples& some) {
     const at::Tensor answers = answer(some.X);
     sums.loss += MeanLoss(answers, some.y) * static_cast<double>(some.rows()) * batches.error_scale();
@@ -83,10 +69,9 @@ Baseline MeasureMethod(const SeriesBatches& batches, const SeriesExamples& examp
   method.kept.settings["lengths_differ"] = LengthsDiffer(batches);
   baseline.kept = std::make_shared<KeptMethod>(std::move(method.kept));
   const auto by = [&](const Method& answer) {
-    return [&](const std::vector<SeriesWindow>& windows) { return SumsOf(batches, examples, answer, windows); };
+    return [&](const std::vector<SeriesWindow>& windows) { return LossesBy(batches, examples, answer, windows); };
   };
-  MeasureValidation(batches, by(chosen.answer), &baseline);
-  MeasureTest(batches, by(method.answer), &baseline);
+  Measure(batches, by(chosen.answer), by(method.answer), &baseline);
   baseline.limits = examples.Limits(most);
   return baseline;
 }
@@ -158,7 +143,7 @@ Baseline SimpleAnswer(const SeriesBatches& batches) {
   baseline.kept = std::make_shared<KeptMethod>(std::move(kept));
   const auto commonest = std::max_element(counts.begin(), counts.end()) - counts.begin();
   const auto sums_of = [&](const std::vector<SeriesWindow>& windows) {
-    AnswerSums sums;
+    LossSums sums;
     batches.ForEach(windows, [&](const SeriesBatch& batch) {
       // Standardised targets are distances from the mean, those of a forecast from the last value.
       for (const float value : batch.values) sums.loss += std::pow(static_cast<double>(value), 2) * batches.error_scale();
@@ -170,8 +155,7 @@ Baseline SimpleAnswer(const SeriesBatches& batches) {
     });
     return sums;
   };
-  MeasureTest(batches, sums_of, &baseline);
-  MeasureValidation(batches, sums_of, &baseline);
+  Measure(batches, sums_of, sums_of, &baseline);
   return baseline;
 }
 

@@ -205,4 +205,17 @@ std::vector<std::vector<SeriesWindow>> SeriesBatches::Blocks(const std::vector<S
   return blocks;
 }
 
+LossSums MeansOver(const std::vector<std::vector<SeriesWindow>>& blocks,
+                   const std::function<LossSums(const std::vector<SeriesWindow>& windows)>& sums_of,
+                   std::vector<double>& losses) {
+  LossSums all;
+  for (const std::vector<SeriesWindow>& block : blocks) {
+    const LossSums tally = sums_of(block);
+    losses.push_back(tally.loss / tally.answers);
+    all.loss += tally.loss, all.right += tally.right, all.answers += tally.answers;
+  }
+  all.loss /= all.answers, all.right /= all.answers;
+  return all;
+}
+
 }  // namespace heed::lab

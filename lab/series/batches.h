@@ -98,6 +98,15 @@ class SeriesBatches {
   std::vector<SeriesWindow> validation_, test_;
 };
 
+// What is lost and got right on some windows, added up over answers; of MeansOver in their mean.
+struct LossSums {
+  double loss = 0, right = 0, answers = 0;
+};
+// Over the answers of all blocks; the mean loss on each goes to `losses`.
+LossSums MeansOver(const std::vector<std::vector<SeriesWindow>>& blocks,
+                   const std::function<LossSums(const std::vector<SeriesWindow>& windows)>& sums_of,
+                   std::vector<double>& losses);
+
 }  // namespace heed::lab
 
 #endif  // HEED_LAB_SERIES_BATCHES_H_

@@ -37,11 +37,6 @@ at::Tensor Loss(const at::Tensor& answers, const SeriesBatch& batch, at::Reducti
   return at::mse_loss(answers, View(batch.values, {answers.size(0), answers.size(1)}), reduction);
 }
 
-// Sums over the answers of some windows.
-struct Tally {
-  double loss = 0, right = 0, count = 0;
-};
-
 // A model of a table, and its training step by step: runs of one seed see the same sequences in the same order, whatever the
 // model.
 class TableLearner : public Learner {
@@ -58,14 +53,14 @@ class TableLearner : public Learner {
     return Loss(network_->Answers(batches_.form(), batch_), batch_, at::Reduction::Mean);
   }
 
-  Tally Tallied(const std::vector<SeriesWindow>& windows) {
+  LossSums Tallied(const std::vector<SeriesWindow>& windows) {
     const at::NoGradGuard no_grad;
-    Tally tally;
+    LossSums tally;
     batches_.ForEach(windows, [&](const SeriesBatch& batch) {
       if (Interrupted()) throw Interruption("interrupted during an evaluation");
       const at::Tensor answers = network_->Answers(batches_.form(), batch);
       tally.loss += batches_.error_scale() * Loss(answers, batch, at::Reduction::Sum).item<double>();
-      tally.count += static_cast<double>(batch.classes.empty() ? batch.values.size() : batch.classes.size());
+      tally.answers += static_cast<double>(batch.classes.empty() ? batch.values.size() : batch.classes.size());
       if (!batch.classes.empty())
         tally.right += answers.argmax(1).eq(View(batch.classes, {answers.size(0)})).sum().item<double>();
     });
@@ -82,23 +77,16 @@ class TableLearner : public Learner {
 
   Outcome Measured() {
     Outcome outcome;
-    const Tally all = Over(batches_.TestBlocks(), outcome.blocks);
+    const LossSums all = Over(batches_.TestBlocks(), outcome.blocks);
     outcome.values.push_back(all.loss);
     if (batches_.data().Classifies()) outcome.values.push_back(all.right);
     return outcome;
   }
 
  private:
-  // The loss on each block; the means over all answers.
-  Tally Over(const std::vector<std::vector<SeriesWindow>>& blocks, std::vector<double>& losses) {
-    Tally all;
-    for (const std::vector<SeriesWindow>& block : blocks) {
-      const Tally tally = Tallied(block);
-      losses.push_back(tally.loss / tally.count);
-      all.loss += tally.loss, all.right += tally.right, all.count += tally.count;
-    }
-    all.loss /= all.count, all.right /= all.count;
-    return all;
+  LossSums Over(const std::vector<std::vector<SeriesWindow>>& blocks, std::vector<double>& losses) {
+    return MeansOver(
+        blocks, [this](const std::vector<SeriesWindow>& windows) { return Tallied(windows); }, losses);
   }
 
   const SeriesBatches& batches_;
