@@ -12,18 +12,6 @@ uint64_t SplitMix64(uint64_t& state) {
   return z ^ (z >> 31);
 }
 
-struct Wide {
-  uint64_t high, low;
-};
-
-// The 128-bit product, from four products of halves.
-Wide Multiply(uint64_t a, uint64_t b) {
-  const uint64_t a_low = a & 0xffffffffu, a_high = a >> 32, b_low = b & 0xffffffffu, b_high = b >> 32;
-  const uint64_t low = a_low * b_low, cross = a_high * b_low + (low >> 32);
-  const uint64_t middle = a_low * b_high + (cross & 0xffffffffu);
-  return {a_high * b_high + (cross >> 32) + (middle >> 32), a * b};
-}
-
 }  // namespace
 
 Random::Random(uint64_t seed) {
@@ -43,10 +31,11 @@ uint64_t Random::Next() {
 }
 
 uint64_t Random::Below(uint64_t bound) {
-  Wide product = Multiply(Next(), bound);
+  __extension__ using Wide = unsigned __int128;
+  Wide product = Wide{Next()} * bound;
   const uint64_t uneven = (0 - bound) % bound;  // 2^64 mod bound: that many low words would favour the first values
-  while (product.low < uneven) product = Multiply(Next(), bound);
-  return product.high;
+  while (static_cast<uint64_t>(product) < uneven) product = Wide{Next()} * bound;
+  return static_cast<uint64_t>(product >> 64);
 }
 
 double Random::Uniform() { return static_cast<double>(Next() >> 11) * 0x1.0p-53; }
