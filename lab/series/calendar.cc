@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <memory>
-#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -21,46 +20,41 @@ std::string Setting(const Calendar& form) {
 
 constexpr int64_t kFits = 8;  // of a curve as its sequence grows; each costs as much as the first
 
-// A curve in the scale of the method, and how many steps it was fitted to.
-struct FittedCurve {
-  int64_t known = 0;
-  std::vector<double> values;
-};
-
-FittedCurve FitCurve(const SeriesSequence& sequence, const ForecastScale& scale, const Calendar& method, int64_t known) {
-  if (Interrupted()) throw Interruption("interrupted while a calendar was fitted");
-  // Where a sequence has no past, its curve is its first value.
-  FittedCurve curve{known, std::vector<double>(sequence.targets.size(), scale.Scaled(sequence.targets.front()))};
-  if (known == 0) return curve;
-  std::vector<double> scaled(known);
-  for (int64_t i = 0; i < known; ++i) scaled[i] = scale.Scaled(sequence.targets[i]);
-  ModelWorkspace workspace;
-  method.FitCurve(sequence.times, scaled, curve.values, workspace);
-  return curve;
-}
-
-// The curve of a sequence, fitted anew as more of it becomes known.
+// The curve of a sequence in the scale of the method, fitted anew as more of it becomes known.
 class GrowingCurve {
  public:
   GrowingCurve(const SeriesSequence& sequence, const ForecastScale& scale, const Calendar& method, int64_t known)
-      : sequence_(sequence), scale_(scale), method_(method), known_(known), curve_(FitCurve(sequence, scale, method, known)) {}
+      : sequence_(sequence), scale_(scale), method_(method), known_(known) {
+    Fit(known);
+  }
 
-  double Beside(int64_t step) const { return scale_.Scaled(sequence_.targets[step]) - curve_.values[step]; }
-  double At(int64_t step) const { return curve_.values[step]; }
+  double Beside(int64_t step) const { return scale_.Scaled(sequence_.targets[step]) - curve_[step]; }
+  double At(int64_t step) const { return curve_[step]; }
   // The last of its fits that sees no step from `end` on.
   void GrowTo(int64_t end) {
     const int64_t grows = std::ssize(sequence_.targets) - known_;
     const int64_t fit = grows == 0 ? 0 : std::clamp<int64_t>((end - known_) * kFits / grows, 0, kFits - 1);
-    if (const int64_t known = known_ + grows * fit / kFits; known != curve_.known)
-      curve_ = FitCurve(sequence_, scale_, method_, known);
+    if (const int64_t known = known_ + grows * fit / kFits; known != fitted_) Fit(known);
   }
 
  private:
+  void Fit(int64_t known) {
+    if (Interrupted()) throw Interruption("interrupted while a calendar was fitted");
+    fitted_ = known;
+    // Where a sequence has no past, its curve is its first value.
+    curve_.assign(sequence_.targets.size(), scale_.Scaled(sequence_.targets.front()));
+    if (known == 0) return;
+    std::vector<double> scaled(known);
+    for (int64_t i = 0; i < known; ++i) scaled[i] = scale_.Scaled(sequence_.targets[i]);
+    ModelWorkspace workspace;
+    method_.FitCurve(sequence_.times, scaled, curve_, workspace);
+  }
+
   const SeriesSequence& sequence_;
   ForecastScale scale_;
   Calendar method_;
-  int64_t known_;
-  FittedCurve curve_;
+  int64_t known_, fitted_ = 0;  // steps of the first fit, and of the last
+  std::vector<double> curve_;
 };
 
 FittedForecast FitForm(const SeriesBatches& batches, const Calendar& form, const std::vector<SeriesWindow>& past) {
