@@ -4,6 +4,7 @@
 #include <cmath>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -26,23 +27,22 @@ namespace {
 
 constexpr std::size_t kWindowsAtOnce = 512;
 
-// Adds windows of data, of which the answers look at `past`; naive: of each window of a forecast; answered: of each window the
-// first steps that count in another one, or empty.
+// naive: of a forecast the mean change from step to step before the scored part.
+struct ScoredWindow : AnsweredWindow {
+  double naive = 1;
+};
+
 class Scorer {
  public:
   explicit Scorer(const KeptModel& model) : model_(model), classes_(model.form.outputs()), values_(model.form.Forecasts()) {}
 
-  void Add(const SeriesData& data, const std::vector<SeriesWindow>& windows, const std::vector<SeriesWindow>& past,
-           const std::vector<double>& naive, const std::vector<int64_t>& answered = {}) {
+  // Windows of data, of which the answers look at `past`.
+  void Add(const SeriesData& data, std::span<const ScoredWindow> windows, const std::vector<SeriesWindow>& past) {
     if (windows.empty()) return;
     const SeriesAnswers answers = AnswersOf(model_, data, past);
-    for (std::size_t first = 0; first < windows.size(); first += kWindowsAtOnce) {
+    for (; !windows.empty(); windows = windows.subspan(std::min(windows.size(), kWindowsAtOnce))) {
       if (Interrupted()) throw Interruption("interrupted during an evaluation");
-      const std::size_t end = std::min(windows.size(), first + kWindowsAtOnce);
-      const std::vector<SeriesWindow> some(windows.begin() + static_cast<int64_t>(first),
-                                           windows.begin() + static_cast<int64_t>(end));
-      AddSome(data, some, answers(some).contiguous(), naive.empty() ? nullptr : naive.data() + first,
-              CountedIn(some, answered.empty() ? nullptr : answered.data() + first));
+      AddSome(data, windows.first(std::min(windows.size(), kWindowsAtOnce)), answers);
     }
   }
 
@@ -52,36 +52,30 @@ class Scorer {
   }
 
  private:
-  // Whether each answer of the windows counts.
-  std::vector<bool> CountedIn(const std::vector<SeriesWindow>& windows, const int64_t* answered) const {
-    std::vector<bool> counted;
-    for (std::size_t i = 0; i < windows.size(); ++i) {
-      const int64_t answers = model_.form.Answered(windows[i].steps), before = answered == nullptr ? 0 : answered[i];
-      for (int64_t step = 0; step < answers; ++step) counted.push_back(step >= before);
-    }
-    return counted;
-  }
-
-  void AddSome(const SeriesData& data, const std::vector<SeriesWindow>& windows, const at::Tensor& answers, const double* naive,
-               const std::vector<bool>& counted) {
+  void AddSome(const SeriesData& data, std::span<const ScoredWindow> scored, const SeriesAnswers& answers_of) {
     const SeriesForm& form = model_.form;
     const int64_t outputs = form.outputs();
-    const double* answer = answers.const_data_ptr<double>();
+    std::vector<SeriesWindow> windows;
+    for (const ScoredWindow& one : scored) windows.push_back(one.window);
+    const at::Tensor answers = answers_of(windows).contiguous();
+    std::vector<int64_t> classes;
     std::vector<at::Tensor> values;
-    auto counts = counted.begin();
     form.ForEach(data, windows, Targets::kLast, [&](const SeriesBatch& batch) {
-      for (const int64_t truth : batch.classes) {
-        if (*counts++) classes_.Add(answer, truth);
-        answer += outputs;
-      }
+      classes.insert(classes.end(), batch.classes.begin(), batch.classes.end());
       if (!batch.values.empty()) values.push_back(View(batch.values, {std::ssize(batch.scored), outputs}).clone());
     });
-    if (form.Classifies()) return;
-    const at::Tensor truths = InOwnUnits(form, data, windows, at::cat(values)).contiguous();
-    const double* truth = truths.const_data_ptr<double>();
-    for (int64_t i = 0; i < truths.size(0); ++i, truth += outputs, answer += outputs) {
-      for (int64_t o = 0; o < outputs && counted[i]; ++o)
-        values_.Add(truth[o], answer[o], model_.low[o], model_.high[o], naive == nullptr ? 1 : naive[i]);
+    at::Tensor truths = at::empty({0}, at::kDouble);
+    if (!form.Classifies()) truths = InOwnUnits(form, data, windows, at::cat(values)).contiguous();
+    const double* const truth = truths.const_data_ptr<double>();
+    int64_t row = 0;  // of the answers
+    for (const ScoredWindow& one : scored) {
+      for (int64_t step = 0; step < form.Answered(one.window.steps); ++step, ++row) {
+        if (step < one.answered) continue;
+        const double* const answer = answers.const_data_ptr<double>() + row * outputs;
+        if (form.Classifies()) classes_.Add(answer, classes[row]);
+        for (int64_t o = 0; !form.Classifies() && o < outputs; ++o)
+          values_.Add(truth[row * outputs + o], answer[o], model_.low[o], model_.high[o], one.naive);
+      }
     }
   }
 
@@ -193,16 +187,13 @@ class ForecastScorer {
 
   // Of the windows that foretell no missing value.
   SeriesScores Scores() const {
-    std::vector<SeriesWindow> windows;
-    std::vector<double> naive;
-    for (std::size_t i = 0; i < windows_.size(); ++i) {
-      if (!model_.form.ForetellsGap(kept_, windows_[i])) windows.push_back(windows_[i]), naive.push_back(naive_[i]);
-    }
+    std::vector<ScoredWindow> windows = windows_;
+    std::erase_if(windows, [&](const ScoredWindow& one) { return model_.form.ForetellsGap(kept_, one.window); });
     if (windows.empty())
       throw FileError(kept_.name + ": each window to score predicts a missing value of '" + ShownName(model_.form.target) +
                       "'; fill the gaps in, or score a larger share by --share");
     Scorer scorer(model_);
-    scorer.Add(kept_, windows, past_, naive);
+    scorer.Add(kept_, windows, past_);
     return scorer.Scores();
   }
 
@@ -219,8 +210,7 @@ class ForecastScorer {
       const int64_t first = scored.windows[scored.next++] - offset;
       const int64_t begin = whole_ ? 0 : std::max<int64_t>(0, first + context - looked_at);
       if (!whole_) Keep(Part(sequence, begin, first + context + model_.form.horizon), first + context - begin);
-      windows_.push_back({std::ssize(kept_.sequences) - (whole_ ? 0 : 1), first - begin, context});
-      naive_.push_back(scored.naive);
+      windows_.push_back({{{std::ssize(kept_.sequences) - (whole_ ? 0 : 1), first - begin, context}}, scored.naive});
     }
     if (whole_) Keep(std::move(sequence), scored.begin);
   }
@@ -244,8 +234,8 @@ class ForecastScorer {
   bool whole_;
   ScoredWindows scored_;
   SeriesData kept_;
-  std::vector<SeriesWindow> windows_, past_;
-  std::vector<double> naive_;  // of each window
+  std::vector<ScoredWindow> windows_;
+  std::vector<SeriesWindow> past_;
 };
 
 std::vector<SequenceSteps> StepsOf(const SeriesData& data, ScoredFrom* from) {
@@ -259,15 +249,15 @@ std::vector<SequenceSteps> StepsOf(const SeriesData& data, ScoredFrom* from) {
 }
 
 void AddAnswers(const KeptModel& model, const SeriesData& data, ScoredFrom& from, Scorer& scorer) {
-  std::vector<SeriesWindow> windows, past;
-  std::vector<int64_t> answered;
+  std::vector<ScoredWindow> windows;
+  std::vector<SeriesWindow> past;
   for (int64_t s = 0; s < std::ssize(data.sequences); ++s) {
     past.push_back({s, 0, data.sequences[s].steps});
     const int64_t before = from.Before(data.sequences[s]);
     for (const AnsweredWindow& one : model.form.AnsweredWindows(data, s))
-      windows.push_back(one.window), answered.push_back(std::max(one.answered, before - one.window.first));
+      windows.push_back({{one.window, std::max(one.answered, before - one.window.first)}});
   }
-  scorer.Add(data, windows, past, {}, answered);
+  scorer.Add(data, windows, past);
 }
 
 }  // namespace
