@@ -52,44 +52,29 @@ std::vector<std::string> ColumnsOf(const SeriesForm& form) {
   return columns;
 }
 
-class Teller {
- public:
-  Teller(const KeptModel& model, const SeriesData& data, Predictions& predictions)
-      : model_(model), form_(model.form), data_(data), predictions_(predictions) {}
-
-  // A row for the answer at a step, from 0, or to the whole sequence. The data of a forecast have the times of its answers.
-  void Add(int64_t sequence, std::optional<int64_t> step, const double* answer) {
-    std::vector<Predictions::Cell> begin = {data_.sequences[sequence].id};
-    if (form_.Forecasts()) {
-      const SeriesSequence& of = data_.sequences[sequence];
-      for (int64_t h = 0; h < form_.horizon; ++h) {
-        std::vector<Predictions::Cell> row = {of.id, h + 1};
-        if (form_.has_dates) row.emplace_back(MomentOf(of.times[of.steps + h]));
-        if (form_.has_times && !form_.has_dates) row.emplace_back(of.times[of.steps + h]);
-        AddValue(std::move(row), answer[h], h);
-      }
-      return;
+// The rows for an answer at a step, from 0, or to a whole sequence: of a forecast one for each value, whose times the sequence
+// has behind its steps.
+void AddRows(const KeptModel& model, const SeriesSequence& sequence, std::optional<int64_t> step, const double* answer,
+             std::vector<std::vector<Predictions::Cell>>& rows) {
+  const SeriesForm& form = model.form;
+  for (int64_t h = 0; h < (form.Forecasts() ? form.horizon : 1); ++h) {
+    std::vector<Predictions::Cell>& row = rows.emplace_back();
+    row.emplace_back(sequence.id);
+    if (form.Forecasts()) {
+      row.emplace_back(h + 1);
+      if (form.has_dates) row.emplace_back(MomentOf(sequence.times[sequence.steps + h]));
+      if (form.has_times && !form.has_dates) row.emplace_back(sequence.times[sequence.steps + h]);
     }
-    const std::vector<int64_t>& rows = data_.sequences[sequence].rows;
-    if (step) begin.emplace_back(rows.empty() ? *step : rows[*step]);
-    if (!form_.Classifies()) return AddValue(std::move(begin), answer[0], 0);
-    const double* const end = answer + form_.outputs();
-    begin.emplace_back(form_.classes[std::max_element(answer, end) - answer]);
-    begin.insert(begin.end(), answer, end);
-    predictions_.rows.push_back(std::move(begin));
+    if (step) row.emplace_back(sequence.rows.empty() ? *step : sequence.rows[*step]);
+    if (form.Classifies()) {
+      const double* const end = answer + form.outputs();
+      row.emplace_back(form.classes[std::max_element(answer, end) - answer]);
+      row.insert(row.end(), answer, end);
+    } else {
+      row.insert(row.end(), {answer[h], answer[h] + model.low[h], answer[h] + model.high[h]});
+    }
   }
-
- private:
-  void AddValue(std::vector<Predictions::Cell> row, double value, int64_t output) {
-    row.insert(row.end(), {value, value + model_.low[output], value + model_.high[output]});
-    predictions_.rows.push_back(std::move(row));
-  }
-
-  const KeptModel& model_;
-  const SeriesForm& form_;
-  const SeriesData& data_;
-  Predictions& predictions_;
-};
+}
 
 void RequireSteps(const KeptModel& model, const SeriesData& data) {
   const bool whole = model.method.kind == "linear" || model.method.kind == "neighbours";
@@ -111,7 +96,6 @@ Predictions Predict(const KeptModel& model, const SeriesData& data) {
   const SeriesAnswers answers = AnswersOf(model, known, past);
   Predictions predictions{ColumnsOf(model.form), {}, {}};
   predictions.answers = std::ranges::find(predictions.columns, model.form.target) - predictions.columns.begin();
-  Teller teller(model, known, predictions);
   const int64_t count = std::ssize(data.sequences);
   for (int64_t first = 0; first < count; first += kSequencesAtOnce) {
     const int64_t end = std::min(count, first + kSequencesAtOnce);
@@ -127,7 +111,8 @@ Predictions Predict(const KeptModel& model, const SeriesData& data) {
       const bool steps = model.form.each_step && !model.form.Forecasts();
       for (int64_t step = 0; step < (steps ? windows[i].steps : 1); ++step, answer += model.form.outputs()) {
         if (step < answered[i]) continue;
-        teller.Add(windows[i].sequence, steps ? std::optional(windows[i].first + step) : std::nullopt, answer);
+        AddRows(model, known.sequences[windows[i].sequence], steps ? std::optional(windows[i].first + step) : std::nullopt,
+                answer, predictions.rows);
       }
     }
   }
