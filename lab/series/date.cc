@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <charconv>
 #include <chrono>
 #include <cmath>
 #include <cstdint>
+#include <span>
 
 #include <fmt/core.h>
 
@@ -21,189 +23,145 @@ constexpr std::array<std::string_view, 12> kMonths = {"january", "february", "ma
 bool IsDigit(char c) { return c >= '0' && c <= '9'; }
 bool IsLetter(char c) { return std::isalpha(static_cast<unsigned char>(c)) != 0; }
 
-// Reads the parts of a date one by one; what does not stand there makes all that follows nothing.
-class DateReader {
- public:
-  explicit DateReader(std::string_view text) : rest_(text) {}
+// All take what stands at the front of a text off it; those that return false did not find it.
 
-  // From `least` to `most` digits, as a number from low to high.
-  int64_t Digits(std::size_t least, std::size_t most, int64_t low, int64_t high) {
-    const std::size_t count = std::min(CountDigits(), most);
-    int64_t number = 0;
-    for (const char c : rest_.substr(0, count)) number = 10 * number + (c - '0');
-    ok_ = ok_ && count >= least && number >= low && number <= high;
-    rest_.remove_prefix(count);
-    return number;
-  }
-  std::size_t CountDigits() const { return std::ranges::find_if_not(rest_, IsDigit) - rest_.begin(); }
-  // The letters that come next, in lower case.
-  std::string Word() {
-    std::string word;
-    while (!rest_.empty() && IsLetter(rest_.front())) {
-      word += static_cast<char>(std::tolower(static_cast<unsigned char>(rest_.front())));
-      rest_.remove_prefix(1);
-    }
-    return word;
-  }
-  // Of an English name, whole or its first three letters, perhaps with a point behind; 1 is January.
-  int64_t Month() {
-    const std::string word = Word();
-    const auto found = std::ranges::find_if(
-        kMonths, [&](std::string_view name) { return word == name || (word.size() == 3 && name.starts_with(word)); });
-    ok_ = ok_ && found != kMonths.end();
-    Take(".");
-    return found - kMonths.begin() + 1;
-  }
-  char Next() const { return rest_.empty() ? '\0' : rest_.front(); }
-  bool Take(std::string_view any) {
-    const bool found = !rest_.empty() && any.find(rest_.front()) != std::string_view::npos;
-    if (found) rest_.remove_prefix(1);
-    return found;
-  }
-  void Need(std::string_view any) { ok_ = Take(any) && ok_; }
-  // One of these, and spaces behind it.
-  void Gap(std::string_view any) {
-    Need(any);
-    while (Take(" ")) continue;
-  }
-  // Behind the point of a second.
-  double Fraction() {
-    double value = 0, place = 1;
-    ok_ = ok_ && IsDigit(Next());
-    while (IsDigit(Next())) {
-      value += (rest_.front() - '0') * (place /= 10);
-      rest_.remove_prefix(1);
-    }
-    return value;
-  }
-  // Hours and minutes east of UTC, in seconds; none is UTC.
-  int64_t Zone() {
-    while (Take(" ")) continue;
-    if (IsLetter(Next())) {
-      const std::string word = Word();
-      ok_ = ok_ && (word == "z" || word == "utc" || word == "gmt");
-      return 0;
-    }
-    if (rest_.empty()) return 0;
-    const bool west = rest_.front() == '-';
-    Need("+-");
-    const int64_t hours = Digits(2, 2, 0, 23);
-    if (rest_.empty()) return (west ? -3600 : 3600) * hours;
-    Take(":");
-    return (west ? -60 : 60) * (60 * hours + Digits(2, 2, 0, 59));
-  }
-  // Whether AM or PM stands next, which is then behind it.
-  bool TakeHalf(bool& afternoon) {
-    DateReader ahead = *this;
-    while (ahead.Take(" ")) continue;
-    const std::string word = ahead.Word();
-    afternoon = word == "pm";
-    if (word != "am" && word != "pm") return false;
-    *this = ahead;
-    return true;
-  }
-  bool Whole() const { return ok_ && rest_.empty(); }
-  bool More() const { return !rest_.empty(); }
-  void Refuse() { ok_ = false; }
+bool TakeAny(std::string_view& text, std::string_view marks) {
+  const bool found = !text.empty() && marks.find(text.front()) != std::string_view::npos;
+  if (found) text.remove_prefix(1);
+  return found;
+}
 
- private:
-  std::string_view rest_;
-  bool ok_ = true;
-};
+void TakeSpaces(std::string_view& text) {
+  while (TakeAny(text, " ")) continue;
+}
+
+bool TakeDigits(std::string_view& text, std::size_t least, std::size_t most, int64_t& number) {
+  const std::size_t all = std::ranges::find_if_not(text, IsDigit) - text.begin(), count = std::min(all, most);
+  if (count < least) return false;
+  std::from_chars(text.data(), text.data() + count, number);
+  text.remove_prefix(count);
+  return true;
+}
+
+// The letters that come next, in lower case.
+std::string TakeWord(std::string_view& text) {
+  std::string word(text.begin(), std::ranges::find_if_not(text, IsLetter));
+  text.remove_prefix(word.size());
+  std::ranges::transform(word, word.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return word;
+}
+
+bool TakeMonth(std::string_view& text, int64_t& month) {
+  const std::string word = TakeWord(text);
+  const auto found = std::ranges::find_if(
+      kMonths, [&](std::string_view name) { return word == name || (word.size() == 3 && name.starts_with(word)); });
+  month = found - kMonths.begin() + 1;
+  TakeAny(text, ".");
+  return found != kMonths.end();
+}
 
 struct Day {
   int64_t year = 0, month = 1, day = 1;
 };
 
-bool IsDay(const Day& day) {
-  return std::chrono::year_month_day{std::chrono::year(static_cast<int>(day.year)),
-                                     std::chrono::month(static_cast<unsigned>(day.month)),
-                                     std::chrono::day(static_cast<unsigned>(day.day))}
-      .ok();
+// How days are written, the first that fits:
+//   Y     four digits of a year
+//   M, D  two digits of a month, of a day; m, d: one or two
+//   q     the digit of a quarter
+//   b     the English name of a month, whole or its first three letters, perhaps with a point behind
+//   [..]  one of these marks; before ?: or none; before +: and spaces behind it
+//   $     the end, where others end before a time too
+// All else stands for itself.
+constexpr std::string_view kForms[] = {"Y-M-D",
+                                       "Y-M",
+                                       "Y/m/d",
+                                       "Y/m",
+                                       "Y.m.d",
+                                       "Y[-/. ]?[Qq]q",
+                                       "Y[-/. ]?b[-/ ]d",
+                                       "Y[-/. ]?b$",
+                                       "d.m.Y",
+                                       "d[-/. ]b[-/., ]+Y",
+                                       "b[-/ ]+d[-/, ]+Y",
+                                       "b[-/ ]+Y"};
+constexpr std::string_view kDayFirst[] = {"d/m/Y", "d-m-Y"}, kMonthFirst[] = {"m/d/Y", "m-d-Y"};
+
+// One piece of a form, which is then behind it.
+bool TakePiece(std::string_view& form, std::string_view& text, Day& day) {
+  const char piece = form.front();
+  form.remove_prefix(1);
+  if (piece == 'Y') return TakeDigits(text, 4, 4, day.year);
+  if (piece == 'M' || piece == 'm') return TakeDigits(text, piece == 'M' ? 2 : 1, 2, day.month);
+  if (piece == 'D' || piece == 'd') return TakeDigits(text, piece == 'D' ? 2 : 1, 2, day.day);
+  if (piece == 'b') return TakeMonth(text, day.month);
+  if (piece == '$') return text.empty();
+  if (piece == 'q') {
+    const bool found = TakeDigits(text, 1, 1, day.month);
+    day.month = 3 * day.month - 2;
+    return found;
+  }
+  if (piece != '[') return TakeAny(text, {&piece, 1});
+  const std::size_t end = form.find(']');
+  const bool found = TakeAny(text, form.substr(0, end));
+  form.remove_prefix(end + 1);
+  if (TakeAny(form, "+")) TakeSpaces(text);
+  return TakeAny(form, "?") || found;
 }
 
-// What follows a year that stands first.
-Day AfterYear(DateReader& reader, int64_t year) {
-  Day day{year};
-  const char mark = reader.Next();
-  const std::string_view same(&mark, 1);
-  reader.Take("-/. ");
-  if (reader.Next() == 'Q' || reader.Next() == 'q') {
-    reader.Take("Qq");
-    day.month = 3 * reader.Digits(1, 1, 1, 4) - 2;
+// The day of a text in one of these forms, which is then behind it.
+std::optional<Day> TakeDay(std::string_view& text, std::span<const std::string_view> forms) {
+  const auto digits = std::ranges::find_if_not(text, IsDigit) - text.begin();
+  const std::string_view first = digits == 4 ? "Y" : digits > 0 ? "dm" : "b";  // which forms may fit
+  for (std::string_view form : forms) {
+    if (first.find(form.front()) == std::string_view::npos) continue;
+    Day day;
+    std::string_view rest = text;
+    bool fits = true;
+    while (fits && !form.empty()) fits = TakePiece(form, rest, day);
+    if (!fits) continue;
+    text = rest;
     return day;
   }
-  if (IsLetter(reader.Next())) {
-    day.month = reader.Month();
-    if (reader.Take("-/ ")) day.day = reader.Digits(1, 2, 1, 31);
-    return day;
-  }
-  const std::size_t least = mark == '-' ? 2 : 1;
-  if (mark != '-' && mark != '/' && mark != '.') reader.Refuse();
-  day.month = reader.Digits(least, 2, 1, 12);
-  if (mark == '.' && reader.Next() != '.') reader.Refuse();  // 2024.03 is a number
-  if (reader.Take(same)) day.day = reader.Digits(least, 2, 1, 31);
-  return day;
+  return std::nullopt;
 }
 
-// A day or a month that stands first, as a number; the year is the last.
-Day EndingInYear(DateReader& reader, DateOrder order) {
-  Day day;
-  int64_t first = reader.Digits(1, 2, 1, 31);
-  const char mark = reader.Next();
-  const std::string_view same(&mark, 1);
-  reader.Need("-/. ");
-  if (IsLetter(reader.Next())) {
-    day.day = first, day.month = reader.Month();
-    reader.Gap("-/., ");
-  } else {
-    int64_t second = reader.Digits(1, 2, 1, 31);
-    reader.Need(same);
-    if (mark == ' ') reader.Refuse();
-    if (mark == '.') order = DateOrder::kDay;
-    if (order == DateOrder::kNone) reader.Refuse();
-    day.day = order == DateOrder::kDay ? first : second, day.month = order == DateOrder::kDay ? second : first;
-  }
-  day.year = reader.Digits(4, 4, 0, 9999);
-  return day;
-}
-
-Day BeginningWithMonth(DateReader& reader) {
-  Day day;
-  day.month = reader.Month();
-  reader.Gap("-/ ");
-  if (reader.CountDigits() < 4) {
-    day.day = reader.Digits(1, 2, 1, 31);
-    reader.Gap("-/, ");
-  }
-  day.year = reader.Digits(4, 4, 0, 9999);
-  return day;
-}
-
-Day ReadDay(DateReader& reader, DateOrder order) {
-  if (IsLetter(reader.Next())) return BeginningWithMonth(reader);
-  if (reader.CountDigits() == 4) return AfterYear(reader, reader.Digits(4, 4, 0, 9999));
-  return EndingInYear(reader, order);
-}
-
-// Seconds since the day began in UTC.
-double ReadTime(DateReader& reader) {
-  reader.Gap("T ");
-  int64_t hour = reader.Digits(1, 2, 0, 24);
-  reader.Need(":");
-  const int64_t minute = reader.Digits(2, 2, 0, 59);
-  int64_t second = 0;
+// Of a time and its zone behind a day: seconds since the day began in UTC.
+std::optional<double> SecondsOfTime(std::string_view text) {
+  int64_t hour = 0, minute = 0, second = 0, east_hours = 0, east_minutes = 0;
   double fraction = 0;
-  if (reader.Take(":")) {
-    second = reader.Digits(2, 2, 0, 60);  // of a leap second
-    if (reader.Take(".,")) fraction = reader.Fraction();
+  if (!TakeAny(text, "T ")) return std::nullopt;
+  TakeSpaces(text);
+  if (!TakeDigits(text, 1, 2, hour) || !TakeAny(text, ":") || !TakeDigits(text, 2, 2, minute)) return std::nullopt;
+  if (TakeAny(text, ":")) {
+    if (!TakeDigits(text, 2, 2, second)) return std::nullopt;
+    if (TakeAny(text, ".,")) {
+      if (text.empty() || !IsDigit(text.front())) return std::nullopt;
+      double place = 1;
+      for (; !text.empty() && IsDigit(text.front()); text.remove_prefix(1)) fraction += (text.front() - '0') * (place /= 10);
+    }
   }
-  if (hour == 24 && (minute > 0 || second > 0 || fraction > 0)) reader.Refuse();
-  if (bool afternoon = false; reader.TakeHalf(afternoon)) {
-    if (hour < 1 || hour > 12) reader.Refuse();
-    hour = hour % 12 + (afternoon ? 12 : 0);
+  if (minute > 59 || second > 60) return std::nullopt;  // 60: of a leap second
+  if (hour > 24 || (hour == 24 && (minute > 0 || second > 0 || fraction > 0))) return std::nullopt;
+  TakeSpaces(text);
+  std::string word = TakeWord(text);
+  if (word == "am" || word == "pm") {
+    if (hour < 1 || hour > 12) return std::nullopt;
+    hour = hour % 12 + (word == "pm" ? 12 : 0);
+    TakeSpaces(text);
+    word = TakeWord(text);
   }
-  return static_cast<double>(3600 * hour + 60 * minute + second - reader.Zone()) + fraction;
+  if (!word.empty() && word != "z" && word != "utc" && word != "gmt") return std::nullopt;
+  if (const bool west = text.starts_with('-'); word.empty() && TakeAny(text, "+-")) {
+    if (!TakeDigits(text, 2, 2, east_hours)) return std::nullopt;
+    if (!text.empty()) {
+      TakeAny(text, ":");
+      if (!TakeDigits(text, 2, 2, east_minutes)) return std::nullopt;
+    }
+    if (east_hours > 23 || east_minutes > 59) return std::nullopt;
+    if (west) east_hours = -east_hours, east_minutes = -east_minutes;
+  }
+  if (!text.empty()) return std::nullopt;
+  return static_cast<double>(3600 * (hour - east_hours) + 60 * (minute - east_minutes) + second) + fraction;
 }
 
 }  // namespace
@@ -218,14 +176,16 @@ DateOrder ParseDateOrder(const std::string& name) {
 std::string ToString(DateOrder order) { return order == DateOrder::kDay ? "day" : order == DateOrder::kMonth ? "month" : ""; }
 
 std::optional<double> SecondsOfDate(std::string_view text, DateOrder order) {
-  DateReader reader(text);
-  const Day day = ReadDay(reader, order);
-  const double seconds = reader.More() ? ReadTime(reader) : 0;
-  if (!reader.Whole() || !IsDay(day)) return std::nullopt;
-  const std::chrono::year_month_day date{std::chrono::year(static_cast<int>(day.year)),
-                                         std::chrono::month(static_cast<unsigned>(day.month)),
-                                         std::chrono::day(static_cast<unsigned>(day.day))};
-  return static_cast<double>(std::chrono::sys_days(date).time_since_epoch().count()) * 86400 + seconds;
+  std::optional<Day> read = TakeDay(text, kForms);
+  if (!read && order == DateOrder::kDay) read = TakeDay(text, kDayFirst);
+  if (!read && order == DateOrder::kMonth) read = TakeDay(text, kMonthFirst);
+  if (!read) return std::nullopt;
+  const std::chrono::year_month_day date{std::chrono::year(static_cast<int>(read->year)),
+                                         std::chrono::month(static_cast<unsigned>(read->month)),
+                                         std::chrono::day(static_cast<unsigned>(read->day))};
+  const std::optional<double> seconds = text.empty() ? 0 : SecondsOfTime(text);
+  if (!date.ok() || !seconds) return std::nullopt;
+  return static_cast<double>(std::chrono::sys_days(date).time_since_epoch().count()) * 86400 + *seconds;
 }
 
 std::optional<DateOrder> OrderIn(std::string_view text) {
