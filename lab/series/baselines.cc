@@ -120,7 +120,7 @@ Baseline Season(const SeriesBatches& batches) {
   return MeasureForecast(batches, "last season",
                          {fmt::format("{} steps", season),
                           foretell,
-                          {"season", SettingsOfMethod(RepeatedSeason{season})},
+                          {"season", KeptFields(RepeatedSeason{season})},
                           ForecastLoss(batches, batches.validation_windows(), foretell)});
 }
 

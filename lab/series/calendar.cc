@@ -59,7 +59,7 @@ class GrowingCurve {
 
 FittedForecast FitForm(const SeriesBatches& batches, const Calendar& form, const std::vector<SeriesWindow>& past) {
   Forecaster foretell = CalendarForecaster(batches.data(), batches.target_scale(), batches.outputs(), form, past);
-  return {Setting(form), std::move(foretell), {"calendar", SettingsOfMethod(form)}};
+  return {Setting(form), std::move(foretell), {"calendar", KeptFields(form)}};
 }
 
 }  // namespace

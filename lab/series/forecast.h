@@ -41,14 +41,6 @@ FittedForecast FitBest(const SeriesBatches& batches, const std::vector<Form>& fo
   return fitted;
 }
 
-// As they are kept, of a method of heed/past_forecasts.h.
-template <class Method>
-nlohmann::ordered_json SettingsOfMethod(Method method) {
-  nlohmann::ordered_json settings;
-  VisitFields(method, [&](const char* name, const auto& field) { settings[name] = field; });
-  return settings;
-}
-
 // Whether all values of the target have logarithms.
 bool HasLogarithms(const SeriesData& data);
 

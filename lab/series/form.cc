@@ -101,10 +101,4 @@ void SeriesForm::Score(const SeriesSequence& sequence, const SeriesWindow& windo
   }
 }
 
-Fields FieldsOf(SeriesForm& form) {
-  Fields fields;
-  VisitFields(form, [&](const char* name, auto& field) { fields.push_back({.name = name, .value = &field}); });
-  return fields;
-}
-
 }  // namespace heed::lab

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "heed/series_form.h"
-#include "lab/options/fields.h"
 #include "lab/series/data.h"
 #include "lab/series/split.h"
 
@@ -62,9 +61,6 @@ struct SeriesForm : heed::SeriesForm {
   void Score(const SeriesSequence& sequence, const SeriesWindow& window, int64_t row, int64_t step, Targets targets,
              SeriesBatch& batch) const;
 };
-
-// By their names in the settings of a kept model.
-Fields FieldsOf(SeriesForm& form);
 
 }  // namespace heed::lab
 

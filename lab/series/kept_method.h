@@ -18,6 +18,14 @@ struct KeptMethod {
   std::map<std::string, at::Tensor> arrays = {};
 };
 
+// What VisitFields visits of heed::SeriesForm, or of a method of heed/past_forecasts.h, as files keep it.
+template <class T>
+nlohmann::ordered_json KeptFields(T of) {
+  nlohmann::ordered_json fields;
+  VisitFields(of, [&](const char* name, const auto& field) { fields[name] = field; });
+  return fields;
+}
+
 }  // namespace heed::lab
 
 #endif  // HEED_LAB_SERIES_KEPT_METHOD_H_

@@ -37,24 +37,6 @@ double Quantile(const at::Tensor& sorted, double share) {
   return sorted[static_cast<int64_t>(std::clamp(place, 0.0, count - 1))].item<double>();
 }
 
-// Of files that heed::SeriesModel takes.
-KeptModel FromJson(const Json& json, std::map<std::string, at::Tensor> arrays) {
-  KeptModel model;
-  ReadField(json, "name", model.name);
-  ReadFields(ObjectIn(json, "form"), FieldsOf(model.form), &heed::MayLack);
-  model.method.arrays = std::move(arrays);
-  if (json.contains("network")) {
-    ReadFields(ObjectIn(json, "network"), FieldsOf(model.network.emplace()));
-  } else {
-    const Json& method = ObjectIn(json, "method");
-    ReadField(method, "kind", model.method.kind);
-    model.method.settings = ObjectIn(method, "settings");
-  }
-  ReadField(json, "low", model.low), ReadField(json, "high", model.high);
-  model.training = ObjectIn(json, "training"), model.reached = ObjectIn(json, "reached");
-  return model;
-}
-
 }  // namespace
 
 std::shared_ptr<SeriesNetwork> NetworkOf(const KeptModel& model) {
@@ -92,10 +74,10 @@ void Calibrate(KeptModel& model, const SeriesBatches& batches) {
 }
 
 void WriteModel(const KeptModel& model, const std::filesystem::path& folder) {
-  KeptModel described = model;
-  Json json = {{"format", kFormat}, {"kind", "table"}, {"name", model.name}, {"form", SettingsOf(FieldsOf(described.form))}};
+  Json json = {{"format", kFormat}, {"kind", "table"}, {"name", model.name}, {"form", KeptFields(model.form)}};
   if (model.network) {
-    json["network"] = SettingsOf(FieldsOf(*described.network));
+    SequenceModelOptions network = *model.network;
+    json["network"] = SettingsOf(FieldsOf(network));
   } else {
     json["method"] = {{"kind", model.method.kind}, {"settings", model.method.settings}};
   }
@@ -115,9 +97,18 @@ KeptModel ReadModel(const std::filesystem::path& folder) {
     int64_t format = 0;
     ReadField(json, "format", format);
     if (format != kFormat) throw FieldError{fmt::format("'format' is {}; this program reads {}", format, kFormat)};
-    const SeriesModel fits(folder.string());
-    KeptModel model = FromJson(json, nn::ReadSafetensors((folder / "model.safetensors").string()).tensors);
-    if (model.network) NetworkOf(model);
+    const SeriesModel checked(folder.string());
+    KeptModel model{.name = checked.name(), .form = {checked.form()}, .method = {}};
+    model.method.arrays = nn::ReadSafetensors((folder / "model.safetensors").string()).tensors;
+    if (json.contains("network")) {
+      ReadFields(ObjectIn(json, "network"), FieldsOf(model.network.emplace()));
+      NetworkOf(model);
+    } else {
+      const Json& method = ObjectIn(json, "method");
+      ReadField(method, "kind", model.method.kind), model.method.settings = ObjectIn(method, "settings");
+    }
+    ReadField(json, "low", model.low), ReadField(json, "high", model.high);
+    model.training = ObjectIn(json, "training"), model.reached = ObjectIn(json, "reached");
     return model;
   } catch (const FieldError& error) {
     throw FileError(config.string() + ": " + Printable(error.message, kMostShown));

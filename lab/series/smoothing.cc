@@ -79,7 +79,7 @@ FittedForecast FitSmoothingForm(const SeriesBatches& batches, const Smoothing& f
   const Smoothing method = FitRates(SequencesOf(batches.data(), {unit, form.logs}, past), form);
   std::string setting = form.season == 1 ? "no season" : fmt::format("season of {} steps", form.season);
   if (form.logs) setting += ", on logarithms";
-  return {setting, SmoothingForecaster(batches.data(), unit, method, past), {"smoothing", SettingsOfMethod(method)}};
+  return {setting, SmoothingForecaster(batches.data(), unit, method, past), {"smoothing", KeptFields(method)}};
 }
 
 }  // namespace

@@ -305,11 +305,11 @@ SeriesData Days(SeriesForm& form, bool alone) {
 
 // Both stand on the same formulas, so that no more than the order of a few sums differs.
 TEST(WithoutTorchTest, MethodsOfThePast) {
-  const std::vector<KeptMethod> methods = {{"season", SettingsOfMethod(RepeatedSeason{7})},
-                                           {"smoothing", SettingsOfMethod(Smoothing{1, false, 0.3, 0.1, 0, 0.9})},
-                                           {"smoothing", SettingsOfMethod(Smoothing{14, true, 0.2, 0.03, 0.1, 0.98})},
-                                           {"calendar", SettingsOfMethod(Calendar{{"year", "week"}, 2, 86400, true, false})},
-                                           {"calendar", SettingsOfMethod(Calendar{{"week"}, 6, 86400, false, true})}};
+  const std::vector<KeptMethod> methods = {{"season", KeptFields(RepeatedSeason{7})},
+                                           {"smoothing", KeptFields(Smoothing{1, false, 0.3, 0.1, 0, 0.9})},
+                                           {"smoothing", KeptFields(Smoothing{14, true, 0.2, 0.03, 0.1, 0.98})},
+                                           {"calendar", KeptFields(Calendar{{"year", "week"}, 2, 86400, true, false})},
+                                           {"calendar", KeptFields(Calendar{{"week"}, 6, 86400, false, true})}};
   for (const bool alone : {false, true}) {
     KeptModel model{.name = "the past", .form = {}, .method = {}};
     const SeriesData data = Days(model.form, alone);
