@@ -140,19 +140,10 @@ void RequireNoCsvOptions(const lab::CsvOptions& csv, const std::string& why) {
 
 namespace {
 
-lab::SeriesColumns ColumnsOf(const std::string& path, const DataArguments& arguments) {
+void RequireColumns(const std::string& path, const DataArguments& arguments) {
   if (path.empty()) throw InvalidArgument("TEXT: expected a CSV or NPY file, as --target or --goal is given");
   if (IsNpy(path)) RequireNoColumns(arguments, "an NPY file has no columns; only CSV files do");
   if (!IsNpy(path) && arguments.target.empty()) throw InvalidArgument("target: expected the column to predict");
-  return {.target = arguments.target,
-          .sequence = arguments.sequence,
-          .time = arguments.time,
-          .features = arguments.features,
-          .goal = arguments.goal,
-          .part = arguments.part,
-          .categories = arguments.categories,
-          .date_order = lab::ParseDateOrder(arguments.date_order),
-          .csv = arguments.csv};
 }
 
 void RequireFlags(const DataArguments& arguments, const FieldFlags& flags) {
@@ -168,8 +159,8 @@ void RequireHorizon(const lab::SeriesData& data, const FieldFlags& flags) {
 }  // namespace
 
 lab::SeriesData ReadData(const std::string& path, const DataArguments& arguments) {
-  const lab::SeriesColumns columns = ColumnsOf(path, arguments);
-  return IsNpy(path) ? lab::ReadSeriesNpy(path, arguments.target, arguments.goal) : lab::ReadSeriesCsv(path, columns);
+  RequireColumns(path, arguments);
+  return IsNpy(path) ? lab::ReadSeriesNpy(path, arguments.target, arguments.goal) : lab::ReadSeriesCsv(path, arguments);
 }
 
 lab::SeriesData ReadData(const std::string& path, const DataArguments& arguments, const FieldFlags& flags) {
@@ -182,7 +173,8 @@ lab::SeriesData ReadData(const std::string& path, const DataArguments& arguments
 std::vector<lab::SeriesData> ReadForecasts(const std::string& path, const DataArguments& arguments, const FieldFlags& flags) {
   if (IsNpy(path)) return {ReadData(path, arguments, flags)};
   RequireFlags(arguments, flags);
-  std::vector<lab::SeriesData> data = lab::ReadForecastsCsv(path, ColumnsOf(path, arguments));
+  RequireColumns(path, arguments);
+  std::vector<lab::SeriesData> data = lab::ReadForecastsCsv(path, arguments);
   RequireHorizon(data.front(), flags);
   return data;
 }

@@ -18,10 +18,7 @@ namespace heed::cli {
 bool IsNpy(const std::filesystem::path& path);
 
 // What the options tell of the data.
-struct DataArguments {
-  std::string target, sequence, time, part, goal, date_order;
-  std::vector<std::string> features, categories;
-  lab::CsvOptions csv;
+struct DataArguments : lab::SeriesColumns {
   bool dry_run = false;
 
   // Whether the file is data; else it is a text. Throws InvalidArgument that names an option which tells of data where neither

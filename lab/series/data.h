@@ -70,7 +70,7 @@ struct SeriesColumns {
   std::string goal = {};                     // empty: classes where the target holds whole numbers or text, else numbers
   std::string part = {};                     // which part a row is in: training, validation or test; empty: parts are drawn
   std::vector<std::string> categories = {};  // features whose cells are names, even where they are numbers
-  DateOrder date_order = DateOrder::kNone;   // kNone: the days beyond 12 tell
+  std::string date_order = {};               // "day" or "month" comes first; empty: the days beyond 12 tell
   CsvOptions csv = {};
 };
 

@@ -263,10 +263,15 @@ std::string FingerprintOf(const std::string& text, const SeriesColumns& columns)
     if (!value.empty()) told += std::string(2, '\0') + option + '\0' + value;
   };
   for (const std::string& name : columns.categories) tell("category", name);
-  tell("date_order", ToString(columns.date_order));
+  tell("date_order", columns.date_order);
   tell("separator", columns.csv.separator), tell("decimal", columns.csv.decimal),
       tell("header", columns.csv.header ? "" : "none");
   return Fingerprint(text, told);
+}
+
+void Validate(const SeriesColumns& columns) {
+  Validate(columns.csv);
+  ParseDateOrder(columns.date_order);
 }
 
 // text: of the file.
@@ -281,7 +286,7 @@ SeriesData SeriesOf(const CsvTable& table, const std::string& text, const Series
   const SequenceColumns places = Understand(table, columns, roles, data);
   if (roles.sequence >= 0) RequireOneSpelling(table, roles.sequence);
   if (!data.Classifies()) RequireNoDates(table, roles.target);
-  if (roles.time >= 0) UnderstandTimes(table, roles.time, columns.date_order, data);
+  if (roles.time >= 0) UnderstandTimes(table, roles.time, ParseDateOrder(columns.date_order), data);
   std::map<std::string, double> classes;
   if (data.Classifies()) classes = ClassesOf(table, roles.target, data);
   data.sequences = SequencesOf(table, places, data, [&](int64_t row) {
@@ -306,13 +311,13 @@ SeriesData SeriesOf(const CsvTable& table, const std::string& text, const Series
 }  // namespace
 
 SeriesData ReadSeriesCsv(const std::filesystem::path& path, const SeriesColumns& columns) {
-  Validate(columns.csv);
+  Validate(columns);
   const std::string text = ReadInput(path);
   return SeriesOf(CsvTable(NameOfInput(path), text, columns.csv), text, columns);
 }
 
 std::vector<SeriesData> ReadForecastsCsv(const std::filesystem::path& path, const SeriesColumns& columns) {
-  Validate(columns.csv);
+  Validate(columns);
   const std::string text = ReadInput(path);
   const CsvTable table(NameOfInput(path), text, columns.csv);
   const std::vector<std::string> targets = TargetsOf(table, columns);

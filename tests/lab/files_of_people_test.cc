@@ -132,7 +132,7 @@ TEST(FilesOfPeopleTest, DatesOfCommonFormsAreMoments) {
   };
   for (const Case& one : cases) {
     SeriesColumns columns = Forecast("when");
-    columns.date_order = one.order;
+    columns.date_order = ToString(one.order);
     const SeriesData data = Read("when,y\n" + one.first + ",1\n" + one.second + ",2\n", columns);
     EXPECT_TRUE(data.has_dates) << one.first;
     EXPECT_EQ(data.sequences[0].times[1] - data.sequences[0].times[0], one.apart) << one.first;

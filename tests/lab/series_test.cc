@@ -134,7 +134,7 @@ TEST(SeriesDataTest, TheFingerprintTellsHowRowsWerePutTogether) {
   // One word as a column of names, and as what comes first in dates.
   const std::string days = "day,x,y\n1,5,p\n2,6,q\n";
   SeriesColumns named = Columns("y"), ordered = named, spelt = named;
-  named.categories = {"day"}, ordered.date_order = DateOrder::kDay, spelt.csv.separator = "comma";
+  named.categories = {"day"}, ordered.date_order = "day", spelt.csv.separator = "comma";
   EXPECT_EQ((std::set<std::string>{Csv(days, Columns("y")).fingerprint, Csv(days, named).fingerprint,
                                    Csv(days, ordered).fingerprint, Csv(days, spelt).fingerprint})
                 .size(),
