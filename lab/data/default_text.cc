@@ -33,8 +33,6 @@ if texts:
     sys.stdout.buffer.write(whole.encode("utf-8", "replace"))
 ' 2>/dev/null)";
 
-}  // namespace
-
 Text DefaultText() {
   // NOLINTNEXTLINE(bugprone-command-processor): the command is a constant
   std::FILE* output = popen(kCommand, "r");
@@ -52,6 +50,8 @@ Text DefaultText() {
   }
   return DecodeText("docstrings of CPython " + bytes.substr(0, line), std::string_view(bytes).substr(line + 1));
 }
+
+}  // namespace
 
 Text TextOrDefault(const std::string& path, bool quiet) {
   if (!path.empty()) return ReadText(path);

@@ -8,13 +8,10 @@
 
 namespace heed::lab {
 
-// The docstrings of CPython's library, 1.6 million characters of English that every CPython has, as python3 reads them from its
-// sources; without those of tests and of installed packages. The name says of which version. Throws FileError when there is no
-// python3 or its library has no sources.
-Text DefaultText();
-
-// The text of the file, "-" for standard input; of no file the default one, which is then said on stderr unless `quiet`. Throws
-// FileError.
+// The text of the file, "-" for standard input; of no file the docstrings of CPython's library, which is then said on stderr
+// unless `quiet`: 1.6 million characters of English that every CPython has, as python3 reads them from its sources, without
+// those of tests and of installed packages. Their name says of which version. Throws FileError, also when there is no python3
+// or its library has no sources.
 Text TextOrDefault(const std::string& path, bool quiet);
 
 }  // namespace heed::lab

@@ -7,7 +7,6 @@
 #include <ATen/core/Tensor.h>
 
 #include "lab/data/batches.h"
-#include "lab/data/ngrams.h"
 
 namespace heed::lab {
 namespace {
@@ -61,12 +60,12 @@ double GapCounts::Probability(int32_t left, int32_t token, int32_t right, double
   return from(ContextOf(kBoth, {left, right}), (from(ContextOf(kLeft, {left}), frequency) + by_right) / 2);
 }
 
-CountedGaps CountGaps(const Passages& train, int64_t symbols, const std::vector<std::vector<int32_t>>& validation,
+CountedText CountGaps(const Passages& train, int64_t symbols, const std::vector<std::vector<int32_t>>& validation,
                       const std::vector<std::vector<int32_t>>& test, int64_t context) {
   const GapCounts counts(train, symbols);
   const WindowOptions windows{
       .objective = Objective::kMasked, .context = context, .mask_symbol = static_cast<int32_t>(symbols)};
-  CountedGaps counted{.validation = std::numeric_limits<double>::infinity()};
+  CountedText counted{.validation = std::numeric_limits<double>::infinity()};
   for (const double discount : kDiscounts) {
     double sum = 0;
     for (const std::vector<int32_t>& block : validation) sum += BlockLoss(counts, block, windows, discount);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "heed/ngrams.h"
+#include "lab/data/ngrams.h"
 #include "lab/data/passages.h"
 
 namespace heed::lab {
@@ -28,13 +29,8 @@ class GapCounts {
   DiscountedCounts counts_;
 };
 
-// What it loses in nats per hidden token, where windows of `context` tokens hide as ForEachBatch does, with the discount that
-// loses least on the validation part.
-struct CountedGaps {
-  double discount = 0, validation = 0;
-  std::vector<double> losses = {};  // on each block of the test part
-};
-CountedGaps CountGaps(const Passages& train, int64_t symbols, const std::vector<std::vector<int32_t>>& validation,
+// What it loses in nats per hidden token, where windows of `context` tokens hide as ForEachBatch does.
+CountedText CountGaps(const Passages& train, int64_t symbols, const std::vector<std::vector<int32_t>>& validation,
                       const std::vector<std::vector<int32_t>>& test, int64_t context);
 
 }  // namespace heed::lab

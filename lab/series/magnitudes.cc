@@ -31,6 +31,24 @@ void ForEachFeature(const SeriesData& data, const SeriesSequence& sequence,
   }
 }
 
+// Times lie within 2^53 typical steps of the first of their window, beyond which they would lose whole steps, and differ by
+// more than what vanishes beside a typical step. Windows of `steps` steps begin at every step (sliding) or are the ends of
+// sequences.
+void RequireTimes(const SeriesData& data, double typical_step, int64_t steps, bool sliding) {
+  for (const SeriesSequence& sequence : data.sequences) {
+    const std::vector<double>& times = sequence.times;
+    const int64_t count = std::ssize(times), end = std::max<int64_t>(0, count - steps);
+    for (int64_t i = 1; i < count; ++i) {
+      const int64_t first = sliding ? std::max<int64_t>(0, i - steps + 1) : std::min(i, end);
+      const double since = (times[i] - times[i - 1]) / typical_step, whole = (times[i] - times[first]) / typical_step;
+      if (since > 0 && std::isfinite(since) && whole <= kMostSteps) continue;
+      throw FileError(data.Place(sequence, i, data.time) + FormatNumber(times[i]) + " lies " + FormatNumber(whole) +
+                      " typical steps (of " + FormatNumber(typical_step) + ") after the start of its window and " +
+                      FormatNumber(since) + " after the row before; heed tells times apart within 2^53 typical steps");
+    }
+  }
+}
+
 }  // namespace
 
 void RequireMagnitudes(const SeriesData& data) {
@@ -69,21 +87,6 @@ void RequireStandardised(const SeriesData& data, const SeriesForm& form) {
     });
     for (int64_t i = 0; Foretells(data) && i < std::ssize(sequence.targets); ++i) {
       require(sequence.targets[i], form.target_mean, target_deviation, i, data.target);
-    }
-  }
-}
-
-void RequireTimes(const SeriesData& data, double typical_step, int64_t steps, bool sliding) {
-  for (const SeriesSequence& sequence : data.sequences) {
-    const std::vector<double>& times = sequence.times;
-    const int64_t count = std::ssize(times), end = std::max<int64_t>(0, count - steps);
-    for (int64_t i = 1; i < count; ++i) {
-      const int64_t first = sliding ? std::max<int64_t>(0, i - steps + 1) : std::min(i, end);
-      const double since = (times[i] - times[i - 1]) / typical_step, whole = (times[i] - times[first]) / typical_step;
-      if (since > 0 && std::isfinite(since) && whole <= kMostSteps) continue;
-      throw FileError(data.Place(sequence, i, data.time) + FormatNumber(times[i]) + " lies " + FormatNumber(whole) +
-                      " typical steps (of " + FormatNumber(typical_step) + ") after the start of its window and " +
-                      FormatNumber(since) + " after the row before; heed tells times apart within 2^53 typical steps");
     }
   }
 }

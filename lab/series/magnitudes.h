@@ -17,12 +17,7 @@ void RequireMagnitudes(const SeriesData& data);
 // deviation of the target, in which errors are told, does not vanish.
 void RequireStandardised(const SeriesData& data, const SeriesForm& form);
 
-// Times lie within 2^53 typical steps of the first of their window, beyond which they would lose whole steps, and differ by
-// more than what vanishes beside a typical step. Windows of `steps` steps begin at every step (sliding) or are the ends of
-// sequences.
-void RequireTimes(const SeriesData& data, double typical_step, int64_t steps, bool sliding);
-
-// All three of data that a model of this form is to read.
+// Both, and for times that they can be told apart, of data that a model of this form is to read.
 void RequireComputable(const SeriesData& data, const SeriesForm& form);
 
 }  // namespace heed::lab

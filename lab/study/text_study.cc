@@ -154,7 +154,7 @@ class TextTask : public StudyTask {
     const TextParts& parts = text_->parts;
     const bool causal = objective_ == Objective::kCausal;
     if (text_->counted.empty()) text_->counted = CountText(parts.train, parts.vocabulary.size(), parts.validation, parts.test);
-    const auto baseline = [](const std::string& name, const auto& counted) {
+    const auto baseline = [](const std::string& name, const CountedText& counted) {
       return Baseline{.name = name, .blocks = counted.losses, .loss = MeanOf(counted.losses), .validation = counted.validation};
     };
     std::vector<Baseline> baselines;

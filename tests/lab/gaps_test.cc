@@ -45,7 +45,7 @@ TEST(CountGapsTest, OnlyHiddenNeighboursCost) {
   Random random(5);
   for (int32_t i = 0; i < 3000; ++i) cycle.push_back(i % 3), noise.push_back(static_cast<int32_t>(random.Below(3)));
   for (int32_t i = 0; i < 3000; ++i) other.push_back(static_cast<int32_t>(random.Below(3)));
-  const CountedGaps counted = CountGaps(Passages(cycle), 3, {cycle}, {cycle, noise}, 60);
+  const CountedText counted = CountGaps(Passages(cycle), 3, {cycle}, {cycle, noise}, 60);
   const double certain = counted.losses.front();
   EXPECT_DOUBLE_EQ(counted.validation, certain) << "of the same block";
   EXPECT_GT(certain, 0.005) << "both neighbours are hidden in one of fifty";
