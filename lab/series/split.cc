@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <set>
 #include <string>
 
 #include "heed/error.h"
@@ -72,22 +73,19 @@ bool AreRecordings(const SeriesData& data) {
 
 // A class that no training part holds is one that no model can learn.
 void RequireTrainedClasses(const SeriesData& data, const std::vector<StepParts>& parts) {
-  std::vector<bool> trained(data.classes.size());
-  const auto visit = [&](const auto& take) {
-    for (std::size_t s = 0; s < parts.size(); ++s) {
-      const std::vector<double>& targets = data.sequences[s].targets;
-      for (int64_t step = 0; step < std::ssize(targets); ++step)
-        take(data.sequences[s], step, static_cast<std::size_t>(targets[step]), step < parts[s].training_end);
-    }
-  };
-  visit([&](const SeriesSequence&, int64_t, std::size_t kind, bool trains) { trained[kind] = trained[kind] || trains; });
-  visit([&](const SeriesSequence& sequence, int64_t step, std::size_t kind, bool) {
-    if (trained[kind]) return;
-    throw FileError(data.Place(sequence, step, data.target) + "class '" + ShownName(data.classes[kind]) +
+  std::set<double> trained;
+  for (std::size_t s = 0; s < parts.size(); ++s)
+    trained.insert(data.sequences[s].targets.begin(), data.sequences[s].targets.begin() + parts[s].training_end);
+  for (const SeriesSequence& sequence : data.sequences) {
+    const auto found = std::ranges::find_if(sequence.targets, [&](double target) { return !trained.contains(target); });
+    if (found == sequence.targets.end()) continue;
+    const int64_t step = found - sequence.targets.begin();
+    throw FileError(data.Place(sequence, step, data.target) + "class '" +
+                    ShownName(data.classes[static_cast<std::size_t>(*found)]) +
                     "' does not occur in the first part of the recording, which trains; where rows are in order of their class "
                     "rather than of time, shuffle them, or name pieces of the recording in a column for --sequence" +
                     WholeNumbersWereClasses(data));
-  });
+  }
 }
 
 }  // namespace
