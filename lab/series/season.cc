@@ -21,11 +21,9 @@ Forecaster LastSeason(const SeriesData& data, int64_t season) {
 }
 
 int64_t BestSeason(const SeriesBatches& batches) {
-  const std::vector<SeriesWindow>& all = batches.validation_windows();
-  const int64_t squares = batches.longest() * batches.outputs(), count = std::ssize(all);
-  const int64_t kept = std::clamp<int64_t>(kMostSquares / squares, 1, count);
-  std::vector<SeriesWindow> windows;
-  for (int64_t i = 0; i < kept; ++i) windows.push_back(all[i * count / kept]);
+  const int64_t squares = batches.longest() * batches.outputs();
+  const std::vector<SeriesWindow> windows =
+      EvenlySpread(batches.validation_windows(), std::max<int64_t>(1, kMostSquares / squares));
   int64_t best = 2;
   double least = std::numeric_limits<double>::infinity();
   for (int64_t season = 2; season <= batches.longest(); ++season) {
