@@ -57,23 +57,22 @@ struct FormColumns {
   }
 };
 
-std::vector<SeriesSequence> SequencesFor(const SeriesForm& form, const CsvTable& table, const FormColumns& columns,
+std::vector<SeriesSequence> SequencesFor(const SeriesData& data, const CsvTable& table, const FormColumns& columns,
                                          LaterCells& later) {
-  const SeriesData data = Unread(form, table.name());
   std::function<double(int64_t)> target_of;
   const int64_t target = columns.target;
   if (data.TargetFeature() >= 0) {
     target_of = [](int64_t) { return NAN; };  // it is taken from the features
-  } else if (target >= 0 && !form.Classifies()) {
+  } else if (target >= 0 && !data.Classifies()) {
     target_of = [&](int64_t row) { return table.Number(row, target); };
   } else if (target >= 0) {
     target_of = [&](int64_t row) {
-      const auto found = std::ranges::find(form.classes, table.Text(row, target));
-      if (found == form.classes.end()) {
+      const auto found = std::ranges::find(data.classes, table.Text(row, target));
+      if (found == data.classes.end()) {
         throw FileError(fmt::format("{}'{}' is no class of the model, which knows {}", table.Place(row, target),
-                                    ShownName(table.Text(row, target)), fmt::join(form.classes, ", ")));
+                                    ShownName(table.Text(row, target)), fmt::join(data.classes, ", ")));
       }
-      return static_cast<double>(found - form.classes.begin());
+      return static_cast<double>(found - data.classes.begin());
     };
   }
   return SequencesOf(table, columns.of, data, target_of, &later);
@@ -185,7 +184,7 @@ class CsvSeries : public SeriesStream {
   void Take(const CsvTable& table, SeriesData& part) {
     if (!columns_) columns_.emplace(form_, table, /*with_targets=*/scores_);
     SeriesData fresh = Unread(form_, table.name());
-    fresh.sequences = SequencesFor(form_, table, *columns_, later_);
+    fresh.sequences = SequencesFor(fresh, table, *columns_, later_);
     for (SeriesSequence& sequence : fresh.sequences) {
       if (open_ && sequence.id == open_->id)
         fresh.CarryForward(sequence, &open_->features[(open_->steps - 1) * fresh.numbers()]);
