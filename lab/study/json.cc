@@ -1,4 +1,3 @@
-#include <exception>
 #include <optional>
 #include <string>
 #include <utility>
@@ -69,9 +68,7 @@ std::optional<EarlierStudy> EarlierStudyIn(const std::filesystem::path& folder) 
     const Json& data = json.at("data");
     return EarlierStudy{data.at("kind"), data.at("name"), data.at("fingerprint"),
                         json.value("files", std::vector<std::string>())};
-  } catch (const FieldError&) {
-    return std::nullopt;
-  } catch (const std::exception&) {
+  } catch (...) {
     return std::nullopt;
   }
 }
