@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <numbers>
 #include <optional>
@@ -19,75 +20,78 @@
 namespace heed::reference {
 namespace {
 
-using namespace program;  // expressions
+// What is no function of operands: what a pair has, constants, and readings of tables.
+enum Leaf { kScore, kBatch, kHead, kQuery, kKey, kQueryPosition, kKeyPosition, kConstant, kRead, kDot, kNone };
+constexpr const char* kLeaves[] = {"score",          "batch",        "head",     "query", "key",
+                                   "query_position", "key_position", "constant", "read",  "dot"};
 
-enum Name {
-  kScore,
-  kBatch,
-  kHead,
-  kQuery,
-  kKey,
-  kQueryPosition,
-  kKeyPosition,
-  kConstant,
-  kRead,
-  kDot,
-  kAdd,
-  kSubtract,
-  kMultiply,
-  kDivide,
-  kFloorDivide,
-  kRemainder,
-  kPower,
-  kMinimum,
-  kMaximum,
-  kNegate,
-  kAbsolute,
-  kFloor,
-  kTruncate,
-  kToBFloat16,
-  kToFloat16,
-  kExp,
-  kExp2,
-  kLog,
-  kLog1p,
-  kSqrt,
-  kReciprocal,
-  kTanh,
-  kSigmoid,
-  kErf,
-  kSin,
-  kCos,
-  kLess,
-  kLessEqual,
-  kEqual,
-  kNotEqual,
-  kAnd,
-  kOr,
-  kNot,
-  kBitAnd,
-  kBitOr,
-  kBitXor,
-  kSelect,
+// A function of its operands a, b and c, and its derivatives by the first two from these and its result y, null where they are
+// 0. jump: by how much these jump where a and b are equal or, of one operand, where it is 0.
+struct Function {
+  const char* name;
+  double (*value)(double a, double b, double c);
+  double (*by_first)(double a, double b, double y) = nullptr;
+  double (*by_second)(double a, double b, double y) = nullptr;
+  double jump = 0;
 };
-constexpr const char* kNames[] = {
-    "score",      "batch",   "head",    "query",    "key",      "query_position", "key_position", "constant",
-    "read",       "dot",     "add",     "subtract", "multiply", "divide",         "floor_divide", "remainder",
-    "power",      "minimum", "maximum", "negate",   "absolute", "floor",          "truncate",     "to_bfloat16",
-    "to_float16", "exp",     "exp2",    "log",      "log1p",    "sqrt",           "reciprocal",   "tanh",
-    "sigmoid",    "erf",     "sin",     "cos",      "less",     "less_equal",     "equal",        "not_equal",
-    "and",        "or",      "not",     "bit_and",  "bit_or",   "bit_xor",        "select",
-};
-
-Name NameOf(const std::string& word) {
-  const auto found = std::find(std::begin(kNames), std::end(kNames), word);
-  if (found == std::end(kNames)) throw std::logic_error("no operation of the name " + word);
-  return static_cast<Name>(found - std::begin(kNames));
+double Plus(double, double, double) { return 1; }
+double Minus(double, double, double) { return -1; }
+double Sign(double a, double, double) { return a > 0 ? 1 : a < 0 ? -1 : 0; }
+// Of one of two that are compared.
+double Share(bool equal, bool taken) { return equal ? 0.5 : taken ? 1 : 0; }
+template <class Operation>
+double BitByBit(double a, double b) {
+  return static_cast<double>(Operation()(static_cast<int64_t>(a), static_cast<int64_t>(b)));
 }
+
+using D = double;
+constexpr Function kFunctions[] = {
+    {"add", [](D a, D b, D) { return a + b; }, Plus, Plus},
+    {"subtract", [](D a, D b, D) { return a - b; }, Plus, Minus},
+    {"multiply", [](D a, D b, D) { return a * b; }, [](D, D b, D) { return b; }, [](D a, D, D) { return a; }},
+    {"divide", [](D a, D b, D) { return a / b; }, [](D, D b, D) { return 1 / b; }, [](D a, D b, D) { return -a / (b * b); }},
+    {"floor_divide", [](D a, D b, D) { return std::floor(a / b); }},
+    {"remainder", [](D a, D b, D) { return a - b * std::floor(a / b); }, Plus, [](D a, D b, D) { return -std::floor(a / b); }},
+    {"power", [](D a, D b, D) { return std::pow(a, b); }, [](D a, D b, D) { return b == 0 ? 0 : b * std::pow(a, b - 1); },
+     [](D a, D b, D y) { return a == 0 && b >= 0 ? 0 : y * std::log(a); }},
+    {"minimum", [](D a, D b, D) { return std::min(a, b); }, [](D a, D b, D) { return Share(a == b, a < b); },
+     [](D a, D b, D) { return Share(a == b, !(a < b)); }, 1},
+    {"maximum", [](D a, D b, D) { return std::max(a, b); }, [](D a, D b, D) { return Share(a == b, !(a < b)); },
+     [](D a, D b, D) { return Share(a == b, a < b); }, 1},
+    {"negate", [](D a, D, D) { return -a; }, Minus},
+    {"absolute", [](D a, D, D) { return std::abs(a); }, Sign, nullptr, 2},
+    {"floor", [](D a, D, D) { return std::floor(a); }},
+    {"truncate", [](D a, D, D) { return std::trunc(a); }},
+    {"to_bfloat16", [](D a, D, D) { return D{ToFloat(ToBFloat16(static_cast<float>(a)))}; }, Plus},
+    {"to_float16", [](D a, D, D) { return D{ToFloat(ToFloat16(static_cast<float>(a)))}; }, Plus},
+    {"exp", [](D a, D, D) { return std::exp(a); }, [](D, D, D y) { return y; }},
+    {"exp2", [](D a, D, D) { return std::exp2(a); }, [](D, D, D y) { return y * std::numbers::ln2; }},
+    {"log", [](D a, D, D) { return std::log(a); }, [](D a, D, D) { return 1 / a; }},
+    {"log1p", [](D a, D, D) { return std::log1p(a); }, [](D a, D, D) { return 1 / (1 + a); }},
+    {"sqrt", [](D a, D, D) { return std::sqrt(a); }, [](D, D, D y) { return 0.5 / y; }},
+    {"reciprocal", [](D a, D, D) { return 1 / a; }, [](D, D, D y) { return -y * y; }},
+    {"tanh", [](D a, D, D) { return std::tanh(a); }, [](D, D, D y) { return 1 - y * y; }},
+    {"sigmoid", [](D a, D, D) { return 1 / (1 + std::exp(-a)); }, [](D, D, D y) { return y * (1 - y); }},
+    {"erf", [](D a, D, D) { return std::erf(a); }, [](D a, D, D) { return 2 * std::numbers::inv_sqrtpi * std::exp(-a * a); }},
+    {"sin", [](D a, D, D) { return std::sin(a); }, [](D a, D, D) { return std::cos(a); }},
+    {"cos", [](D a, D, D) { return std::cos(a); }, [](D a, D, D) { return -std::sin(a); }},
+    {"less", [](D a, D b, D) { return D(a < b); }},
+    {"less_equal", [](D a, D b, D) { return D(a <= b); }},
+    {"equal", [](D a, D b, D) { return D(a == b); }},
+    {"not_equal", [](D a, D b, D) { return D(a != b); }},
+    {"and", [](D a, D b, D) { return D(a != 0 && b != 0); }},
+    {"or", [](D a, D b, D) { return D(a != 0 || b != 0); }},
+    {"not", [](D a, D, D) { return D(a == 0); }},
+    {"bit_and", [](D a, D b, D) { return BitByBit<std::bit_and<>>(a, b); }},
+    {"bit_or", [](D a, D b, D) { return BitByBit<std::bit_or<>>(a, b); }},
+    {"bit_xor", [](D a, D b, D) { return BitByBit<std::bit_xor<>>(a, b); }},
+    {"select", [](D a, D b, D c) { return a != 0 ? b : c; }, nullptr, [](D a, D, D) { return a != 0 ? 1.0 : 0.0; }},
+};
 
 // One instruction of a program's text.
 struct Line {
-  Name name;
+  Leaf leaf = kNone;
+  const Function* function = nullptr;  // of operands
   double number = 0;
   int place = -1, other = -1, of_first = 0;
   std::vector<std::size_t> operands;
@@ -101,14 +105,16 @@ std::vector<Line> Parse(const std::string& text) {
     Line line{};
     std::string name, kind;
     words >> name;
-    line.name = NameOf(name);
-    if (line.name == kConstant) {
+    line.leaf = static_cast<Leaf>(std::ranges::find(kLeaves, name) - std::begin(kLeaves));
+    line.function = std::ranges::find(kFunctions, name, &Function::name);
+    if (line.leaf == kNone && line.function == std::end(kFunctions)) throw std::logic_error("no operation of the name " + name);
+    if (line.leaf == kConstant) {
       std::string number;
       words >> kind >> number;
       line.number = std::stod(number);
     }
-    if (line.name == kRead) words >> kind >> line.place;
-    if (line.name == kDot) words >> line.place >> line.other >> line.of_first;
+    if (line.leaf == kRead) words >> kind >> line.place;
+    if (line.leaf == kDot) words >> line.place >> line.other >> line.of_first;
     for (std::size_t operand; words >> operand;) line.operands.push_back(operand);
     lines.push_back(std::move(line));
   }
@@ -169,33 +175,45 @@ class Machine {
     for (std::size_t n = lines_.size(); n-- > 0;) {
       const Value y = values_[n];
       if (y.gradient == 0 && y.noise == 0) continue;
-      if (lines_[n].name == kScore) of_score = {y.gradient, y.noise};
+      if (lines_[n].leaf == kScore) of_score = {y.gradient, y.noise};
       PassOn(n, d, name_of);
     }
     return of_score;
   }
 
  private:
-  double x(const Line& line, std::size_t operand) const { return values_[line.operands[operand]].value; }
+  // 0 where there are fewer.
+  double x(const Line& line, std::size_t operand) const {
+    return operand < line.operands.size() ? values_[line.operands[operand]].value : 0;
+  }
 
   double Compute(std::size_t n, const Formulas& f, const Pair& pair, const Sum& score, double& error) {
     const Line& line = lines_[n];
-    const Name name = line.name;
-    if (name == kScore) {
-      error = std::max(std::abs(score.value), score.magnitude);
-      return score.value;
+    switch (line.leaf) {
+      case kScore:
+        error = std::max(std::abs(score.value), score.magnitude);
+        return score.value;
+      case kBatch:
+        return static_cast<double>(pair.b);
+      case kHead:
+        return static_cast<double>(pair.h);
+      case kQuery:
+        return static_cast<double>(pair.i);
+      case kKey:
+        return static_cast<double>(pair.j);
+      case kQueryPosition:
+        return f.QueryPosition(pair);
+      case kKeyPosition:
+        return f.KeyPosition(pair);
+      case kConstant:
+        return line.number;
+      default:
+        break;
     }
-    if (name == kBatch) return static_cast<double>(pair.b);
-    if (name == kHead) return static_cast<double>(pair.h);
-    if (name == kQuery) return static_cast<double>(pair.i);
-    if (name == kKey) return static_cast<double>(pair.j);
-    if (name == kQueryPosition) return f.QueryPosition(pair);
-    if (name == kKeyPosition) return f.KeyPosition(pair);
-    if (name == kConstant) return line.number;
-    const double value = name == kRead || name == kDot ? ReadOf(line) : Function(line);
+    const double value = line.leaf == kNone ? line.function->value(x(line, 0), x(line, 1), x(line, 2)) : ReadOf(line);
     // Each operand's error by the slope, and a rounding of its own.
     error = std::isfinite(value) ? std::abs(value) : 0;
-    for (std::size_t o = 0; o < line.operands.size() && name != kRead && name != kDot; ++o) {
+    for (std::size_t o = 0; o < line.operands.size() && line.leaf == kNone; ++o) {
       const double slope = SlopeOf(line, o, value), own = values_[line.operands[o]].error;
       if (own != 0 && std::isfinite(slope)) error += std::abs(slope) * own;
     }
@@ -207,7 +225,7 @@ class Machine {
     for (std::size_t o = 0; o < line.operands.size(); ++o) indices[o] = x(line, o);
     const int count = static_cast<int>(line.operands.size());
     const Numbers4 first{tables_[static_cast<size_t>(line.place)]};
-    if (line.name == kRead) return {first.Place(indices.data(), count, count), -1};
+    if (line.leaf == kRead) return {first.Place(indices.data(), count, count), -1};
     const Numbers4 second{tables_[static_cast<size_t>(line.other)]};
     return {first.Place(indices.data(), line.of_first, line.of_first + 1),
             second.Place(indices.data() + line.of_first, count - line.of_first, count - line.of_first + 1)};
@@ -216,7 +234,7 @@ class Machine {
   double ReadOf(const Line& line) const {
     const auto [a, b] = PlacesOf(line);
     const Numbers4 first{tables_[static_cast<size_t>(line.place)]};
-    if (line.name == kRead) return a < 0 ? std::nan("") : first.At(a);
+    if (line.leaf == kRead) return a < 0 ? std::nan("") : first.At(a);
     if (a < 0 || b < 0) return std::nan("");
     const Numbers4 second{tables_[static_cast<size_t>(line.other)]};
     double sum = 0;
@@ -224,132 +242,19 @@ class Machine {
     return sum;
   }
 
-  double Function(const Line& line) const {
-    const Name name = line.name;
-    const double a = x(line, 0), b = line.operands.size() > 1 ? x(line, 1) : 0;
-    switch (name) {
-      case kAdd:
-        return a + b;
-      case kSubtract:
-        return a - b;
-      case kMultiply:
-        return a * b;
-      case kDivide:
-        return a / b;
-      case kFloorDivide:
-        return std::floor(a / b);
-      case kRemainder:
-        return a - b * std::floor(a / b);
-      case kPower:
-        return std::pow(a, b);
-      case kMinimum:
-        return std::min(a, b);
-      case kMaximum:
-        return std::max(a, b);
-      case kNegate:
-        return -a;
-      case kAbsolute:
-        return std::abs(a);
-      case kFloor:
-      case kTruncate:
-        return name == kFloor ? std::floor(a) : std::trunc(a);
-      case kToBFloat16:
-        return ToFloat(ToBFloat16(static_cast<float>(a)));
-      case kToFloat16:
-        return ToFloat(ToFloat16(static_cast<float>(a)));
-      case kExp:
-        return std::exp(a);
-      case kExp2:
-        return std::exp2(a);
-      case kLog:
-        return std::log(a);
-      case kLog1p:
-        return std::log1p(a);
-      case kSqrt:
-        return std::sqrt(a);
-      case kReciprocal:
-        return 1 / a;
-      case kTanh:
-        return std::tanh(a);
-      case kSigmoid:
-        return 1 / (1 + std::exp(-a));
-      case kErf:
-        return std::erf(a);
-      case kSin:
-        return std::sin(a);
-      case kCos:
-        return std::cos(a);
-      case kLess:
-        return a < b;
-      case kLessEqual:
-        return a <= b;
-      case kEqual:
-        return a == b;
-      case kNotEqual:
-        return a != b;
-      case kAnd:
-        return a != 0 && b != 0;
-      case kOr:
-        return a != 0 || b != 0;
-      case kNot:
-        return a == 0;
-      case kBitAnd:
-        return static_cast<double>(static_cast<int64_t>(a) & static_cast<int64_t>(b));
-      case kBitOr:
-        return static_cast<double>(static_cast<int64_t>(a) | static_cast<int64_t>(b));
-      case kBitXor:
-        return static_cast<double>(static_cast<int64_t>(a) ^ static_cast<int64_t>(b));
-      case kSelect:
-        return a != 0 ? b : x(line, 2);
-      default:
-        return std::nan("");
-    }
-  }
-
-  // The derivative by an operand.
+  // The derivative by an operand. Of three, the third is what is selected where the first is 0.
   double SlopeOf(const Line& line, std::size_t operand, double y) const {
-    const Name name = line.name;
-    const double a = x(line, 0), b = line.operands.size() > 1 ? x(line, 1) : 0;
-    const bool first = operand == 0;
-    if (name == kAdd) return 1;
-    if (name == kSubtract) return first ? 1 : -1;
-    if (name == kMultiply) return first ? b : a;
-    if (name == kDivide) return first ? 1 / b : -a / (b * b);
-    if (name == kRemainder) return first ? 1 : -std::floor(a / b);
-    if (name == kPower) {
-      if (first) return b == 0 ? 0 : b * std::pow(a, b - 1);
-      return a == 0 && b >= 0 ? 0 : y * std::log(a);
-    }
-    if (name == kMinimum || name == kMaximum) {
-      if (a == b) return 0.5;
-      return first == ((name == kMinimum) == (a < b)) ? 1 : 0;
-    }
-    if (name == kNegate) return -1;
-    if (name == kToBFloat16 || name == kToFloat16) return 1;
-    if (name == kAbsolute) return a > 0 ? 1 : a < 0 ? -1 : 0;
-    if (name == kExp) return y;
-    if (name == kExp2) return y * std::numbers::ln2;
-    if (name == kLog) return 1 / a;
-    if (name == kLog1p) return 1 / (1 + a);
-    if (name == kSqrt) return 0.5 / y;
-    if (name == kReciprocal) return -y * y;
-    if (name == kTanh) return 1 - y * y;
-    if (name == kSigmoid) return y * (1 - y);
-    if (name == kErf) return 2 * std::numbers::inv_sqrtpi * std::exp(-a * a);
-    if (name == kSin) return std::cos(a);
-    if (name == kCos) return -std::sin(a);
-    if (name == kSelect) return operand == 0 ? 0 : (a != 0) == (operand == 1) ? 1 : 0;
-    return 0;
+    if (operand == 2) return x(line, 0) != 0 ? 0 : 1;
+    const auto slope = operand == 0 ? line.function->by_first : line.function->by_second;
+    return slope ? slope(x(line, 0), x(line, 1), y) : 0;
   }
 
   // By how many roundings the slopes of an operation are wrong that stands at its kink: rounding may take its operands to the
   // other side, where the slopes differ by `jump`. That is a curvature of the jump by the distance to the kink.
   double KinkOf(const Line& line) const {
     constexpr double kNear = 1e-5, kLeast = 1e-30;  // several roundings of a float; in place of no distance at all
-    const bool absolute = line.name == kAbsolute;
-    if (!absolute && line.name != kMinimum && line.name != kMaximum) return 0;
-    if (!absolute && line.operands[0] == line.operands[1]) return 0;
-    const double distance = std::abs(absolute ? x(line, 0) : x(line, 0) - x(line, 1)), jump = absolute ? 2 : 1;
+    const double jump = line.function->jump, distance = std::abs(x(line, 0) - x(line, 1));
+    if (jump == 0 || (line.operands.size() > 1 && line.operands[0] == line.operands[1])) return 0;
     double errors = 0;
     for (std::size_t operand : line.operands) errors += values_[operand].error;
     return distance < kNear * errors ? errors * jump / std::max(distance, kLeast) : 0;
@@ -359,7 +264,7 @@ class Machine {
     const Line& line = lines_[n];
     const Value y = values_[n];
     const GradientTerm arriving{y.gradient, y.noise};
-    if (line.name == kRead || line.name == kDot) return AddToTables(line, arriving, d, name_of);
+    if (line.leaf != kNone) return AddToTables(line, arriving, d, name_of);
     const double kink = KinkOf(line);
     double errors = kink;
     for (std::size_t operand : line.operands) errors += values_[operand].error;
@@ -374,13 +279,14 @@ class Machine {
   }
 
   void AddToTables(const Line& line, const GradientTerm& arriving, const GradientSums& d, const char* (*name_of)(std::size_t)) {
+    if (line.leaf != kRead && line.leaf != kDot) return;
     const auto of = [&](int place) { return static_cast<size_t>(place); };
     if (!std::holds_alternative<View<const float, 4>>(tables_[of(line.place)]) &&
         !std::holds_alternative<View<const double, 4>>(tables_[of(line.place)]))
       return;
     const auto [a, b] = PlacesOf(line);
-    if (a < 0 || (line.name == kDot && b < 0)) return;
-    if (line.name == kRead) return d.Of(name_of(of(line.place))).Add(a, arriving);
+    if (a < 0 || (line.leaf == kDot && b < 0)) return;
+    if (line.leaf == kRead) return d.Of(name_of(of(line.place))).Add(a, arriving);
     const Numbers4 first{tables_[of(line.place)]}, second{tables_[of(line.other)]};
     for (int64_t c = 0; c < first.extent()[3]; ++c) {
       d.Of(name_of(of(line.place))).Add(a + c, arriving.Times(second.At(b + c)));
