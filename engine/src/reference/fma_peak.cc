@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdint>
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "reference/fma_peak.cc"
@@ -12,7 +13,8 @@ HWY_BEFORE_NAMESPACE();
 namespace heed::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Twelve chains: two units of four cycles latency need eight, and twelve still fit in 16 registers.
+// Runs `rounds` of multiply-adds; returns the floating-point operations done (two a lane and FMA). Twelve chains: two units of
+// four cycles latency need eight, and twelve still fit in 16 registers.
 template <class T>
 double Spin(int64_t rounds) {
   const hn::ScalableTag<T> d;
@@ -44,23 +46,14 @@ namespace heed {
 HWY_EXPORT(SpinFloat);
 HWY_EXPORT(SpinDouble);
 
-namespace reference {
-
-double SpinFmaFloat(int64_t rounds) { return HWY_DYNAMIC_DISPATCH(SpinFloat)(rounds); }
-double SpinFmaDouble(int64_t rounds) { return HWY_DYNAMIC_DISPATCH(SpinDouble)(rounds); }
-
-}  // namespace reference
-}  // namespace heed
-
-namespace heed::reference {
-
-double FmaPeak(int element_bytes, double seconds) {
+double reference::FmaPeak(int element_bytes, double seconds) {
   using Clock = std::chrono::steady_clock;
   constexpr int64_t kRounds = 200000;  // about a millisecond
   double best = 0, spent = 0;
   while (spent < seconds) {
     const auto start = Clock::now();
-    const double operations = element_bytes == 4 ? SpinFmaFloat(kRounds) : SpinFmaDouble(kRounds);
+    const double operations =
+        element_bytes == 4 ? HWY_DYNAMIC_DISPATCH(SpinFloat)(kRounds) : HWY_DYNAMIC_DISPATCH(SpinDouble)(kRounds);
     const double elapsed = std::chrono::duration<double>(Clock::now() - start).count();
     best = std::max(best, operations / elapsed);
     spent += elapsed;
@@ -68,5 +61,5 @@ double FmaPeak(int element_bytes, double seconds) {
   return best;
 }
 
-}  // namespace heed::reference
+}  // namespace heed
 #endif

@@ -3,13 +3,7 @@
 #ifndef HEED_REFERENCE_FMA_PEAK_H_
 #define HEED_REFERENCE_FMA_PEAK_H_
 
-#include <cstdint>
-
 namespace heed::reference {
-
-// Runs `rounds` of multiply-adds in float or double; returns the floating-point operations done (two a lane and FMA).
-double SpinFmaFloat(int64_t rounds);
-double SpinFmaDouble(int64_t rounds);
 
 // Operations per second of the calling thread over about `seconds`, the best of several stretches.
 double FmaPeak(int element_bytes, double seconds = 0.05);
