@@ -12,6 +12,8 @@
 
 namespace heed::reference {
 
+class Formulas;
+
 // Contiguous arrays of the shapes in heed/attention.h. Those of tables have the names that errors have.
 struct Gradients {
   struct Table {
@@ -27,6 +29,9 @@ struct Gradients {
     throw std::logic_error("no gradient of the name " + std::string(table));
   }
 };
+
+// Those of a call, all 0. rows, kv_rows: of q, of k and v.
+Gradients Zeros(const Formulas& f, int64_t rows, int64_t kv_rows);
 
 // A term of a gradient. noise: what its rounding is measured by.
 struct GradientTerm {

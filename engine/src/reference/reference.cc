@@ -221,21 +221,6 @@ void RowBackward(const Formulas& f, int64_t b, int64_t h, int64_t i, const View<
   PassBack(f, seen, of_seen, d);
 }
 
-Gradients Zeros(const Attention& attention, const Formulas& f, int64_t rows, int64_t kv_rows) {
-  const auto zeros = [](int64_t n) { return std::vector<double>(static_cast<size_t>(n), 0.0); };
-  Gradients d;
-  d.q = zeros(rows * f.head_dim());
-  d.k = zeros(kv_rows * f.head_dim());
-  d.v = zeros(kv_rows * f.value_dim());
-  BiasGradients<double> views;
-  ForEachScheme([&]<class Scheme>() {
-    Scheme::ForEachTable(attention, views, [&](const char* name, const auto& table, auto&) {
-      d.tables.push_back({name, zeros(std::visit([](const auto& view) { return view.size(); }, table))});
-    });
-  });
-  return d;
-}
-
 // Adds what rounding took from sums.
 void GiveBack(const Gradients& lost, Gradients& d) {
   const auto add = [](const std::vector<double>& from, std::vector<double>& to) {
@@ -255,111 +240,21 @@ void MakeRoom(const Formulas& f, int64_t rows, Result& result) {
   result.weights = result.kept = zeros(rows * f.LongestKeys());
 }
 
-// Where gradients of the tables of programs go that nobody asks for.
-class TableScratch {
- public:
-  explicit TableScratch(const Formulas& f) : d_(Zeros(f.attention(), f, 0, 0)), mass_(d_), lost_(d_), sums_(d_, mass_, lost_) {}
-  TableScratch(const TableScratch&) = delete;
-  TableScratch& operator=(const TableScratch&) = delete;
-  const GradientSums& sums() const { return sums_; }
-
-  // The tangent of a pair's new score that the tangents of these tables make.
-  double Tangent(const Formulas& f, const Pair& pair, const Sum& before, BiasGradients<double> tangents) {
-    const auto present = [](const View<double, 4>& tangent) { return tangent.present(); };
-    if (std::ranges::none_of(tangents.score_tables, present)) return 0;
-    for (Gradients::Table& table : d_.tables) std::ranges::fill(table.values, 0.0);
-    ForEachScheme([&]<class Scheme>() { Scheme::PassBack(f, pair, before, {1, 1}, sums_); });
-    double sum = 0;
-    auto own = d_.tables.begin();
-    ForEachScheme([&]<class Scheme>() {
-      Scheme::ForEachTable(f.attention(), tangents, [&](const char*, const auto&, const auto& tangent) {
-        const std::vector<double>& values = (own++)->values;
-        for (std::size_t x = 0; tangent.present() && x < values.size(); ++x) sum += values[x] * tangent.data[x];
-      });
-    });
-    return sum;
-  }
-
- private:
-  Gradients d_, mass_, lost_;
-  GradientSums sums_;
-};
-
-// The tangent of a pair's score.
-Sum ScoreTangent(const Formulas& f, const Pair& pair, const Tangents<double>& tangents, TableScratch& scratch) {
-  Sum product;
-  const Formulas::Row query = f.Query(pair.b, pair.h, pair.i), key = f.Key(pair.b, pair.h, pair.j);
-  for (int64_t c = 0; c < f.head_dim(); ++c) {
-    if (tangents.q.present()) product += f.Scale() * f.Gradient(tangents.q, pair.b, pair.h, pair.i)(c) * key(c);
-    if (tangents.k.present()) product += f.Scale() * query(c) * f.RowOfKeys(tangents.k, pair.b, pair.h, pair.j)(c);
-  }
-  GradientTerm term{product.value, product.magnitude};
-  if (f.attention().softcap) {
-    const double tanh = std::tanh(f.Product(pair) / *f.attention().softcap);
-    term.value *= 1 - tanh * tanh;
-  }
-  double added = 0;
-  ForEachScheme([&]<class Scheme>() { Scheme::AddToTangent(f, pair, tangents.biases, added); });
-  term.value += added;
-  term.noise += std::abs(added);
-  const Sum before = f.SumOfTerms(pair);
-  ForEachScheme([&]<class Scheme>() { term = Scheme::PassBack(f, pair, before, term, scratch.sums()); });
-  const double of_tables = scratch.Tangent(f, pair, before, tangents.biases);
-  return {term.value + of_tables, std::abs(term.noise) + std::abs(of_tables)};
-}
-
-void RowTangent(const Formulas& f, const Pair& row, const Tangents<double>& tangents, const Result& forward,
-                TableScratch& scratch, TangentResult& result) {
-  const int64_t at = f.QueryRow(row.b, row.h, row.i), width = f.value_dim();
-  const bool uniform = f.Uniform(row.b, row.h, row.i);
-  std::vector<Sum> sums(static_cast<size_t>(width));
-  Sum of_lse;
-  for (int64_t j = 0; j < f.KeyCount(row.b); ++j) {
-    const Pair pair{row.b, row.h, row.i, j};
-    const auto x = static_cast<size_t>(at * f.LongestKeys() + j);
-    const double weight = forward.weights[x];
-    if (weight == 0) continue;
-    const Sum score = uniform ? Sum{} : ScoreTangent(f, pair, tangents, scratch);
-    of_lse.value += weight * score.value;
-    of_lse.magnitude += weight * score.magnitude;
-    const double kept = weight * forward.kept[x] * f.KeptScale();
-    for (int64_t c = 0; c < width; ++c) {
-      Sum& sum = sums[static_cast<size_t>(c)];
-      const double value = f.Value(pair.b, pair.h, j)(c);
-      sum.value += kept * score.value * value;
-      sum.magnitude += kept * score.magnitude * std::abs(value);
-      if (tangents.v.present()) sum += kept * f.RowOfKeys(tangents.v, pair.b, pair.h, j)(c);
-    }
-  }
-  if (const double weight = forward.valueless[static_cast<size_t>(at)]; weight > 0) {
-    double tangent = 0;
-    ForEachScheme([&]<class Scheme>() { tangent += Scheme::KeyTangent(f, row.b, row.h, row.i, tangents.biases); });
-    of_lse += weight * tangent;
-  }
-  result.lse[static_cast<size_t>(at)] = of_lse.value;
-  result.lse_mass[static_cast<size_t>(at)] = of_lse.magnitude;
-  for (int64_t c = 0; c < width; ++c) {
-    const auto x = static_cast<size_t>(at * width + c);
-    const Sum& sum = sums[static_cast<size_t>(c)];
-    result.out[x] = sum.value - of_lse.value * forward.out[x];
-    result.out_mass[x] = sum.magnitude + of_lse.magnitude * forward.out_mass[x];
-  }
-}
-
 }  // namespace
 
-TangentResult ComputeTangent(const Attention& attention, View<const double, 4> q, View<const double, 4> k,
-                             View<const double, 4> v, const Tangents<double>& tangents) {
-  const Formulas f(attention, q, k, v);
-  const Result forward = Compute(attention, q, k, v);
-  TangentResult result;
-  result.out = result.out_mass = std::vector<double>(forward.out.size(), 0.0);
-  result.lse = result.lse_mass = std::vector<double>(forward.lse.size(), 0.0);
-  TableScratch scratch(f);
-  for (int64_t b = 0; b < f.batch(); ++b)
-    for (int64_t h = 0; h < f.heads(); ++h)
-      for (int64_t i = 0; i < f.QueryCount(b); ++i) RowTangent(f, {b, h, i, 0}, tangents, forward, scratch, result);
-  return result;
+Gradients Zeros(const Formulas& f, int64_t rows, int64_t kv_rows) {
+  const auto zeros = [](int64_t n) { return std::vector<double>(static_cast<size_t>(n), 0.0); };
+  Gradients d;
+  d.q = zeros(rows * f.head_dim());
+  d.k = zeros(kv_rows * f.head_dim());
+  d.v = zeros(kv_rows * f.value_dim());
+  BiasGradients<double> views;
+  ForEachScheme([&]<class Scheme>() {
+    Scheme::ForEachTable(f.attention(), views, [&](const char* name, const auto& table, auto&) {
+      d.tables.push_back({name, zeros(std::visit([](const auto& view) { return view.size(); }, table))});
+    });
+  });
+  return d;
 }
 
 uint32_t DropoutBits(uint64_t seed, uint64_t batch, uint64_t head, uint64_t query, uint64_t key) {
@@ -386,7 +281,7 @@ Result Compute(const Attention& attention, View<const double, 4> q, View<const d
   const int64_t rows = q.extent[0] * q.extent[1] * q.extent[2], kv_rows = k.extent[0] * k.extent[1] * k.extent[2];
   MakeRoom(f, rows, result);
   Gradients lost;
-  if (d_out.present()) result.d = result.mass = lost = Zeros(attention, f, rows, kv_rows);
+  if (d_out.present()) result.d = result.mass = lost = Zeros(f, rows, kv_rows);
   const GradientSums d(result.d, result.mass, lost);
   for (int64_t b = 0; b < f.batch(); ++b)
     for (int64_t h = 0; h < f.heads(); ++h)

@@ -1,4 +1,4 @@
-// The tangent of the backward pass, see reference/reference.h.
+// Forward mode and the tangent of the backward pass, see reference/reference.h.
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
@@ -24,7 +24,37 @@ GradientTerm PassBack(const Formulas& f, const Pair& pair, const Sum& before, Gr
   return term;
 }
 
-StageTangents TangentsOf(const Formulas& f, const Pair& pair, const Tangents<double>& tangents, const GradientSums& scratch) {
+// Where gradients of the tables of programs go that nobody asks for.
+class TableScratch {
+ public:
+  explicit TableScratch(const Formulas& f) : d_(Zeros(f, 0, 0)), mass_(d_), lost_(d_), sums_(d_, mass_, lost_) {}
+  TableScratch(const TableScratch&) = delete;
+  TableScratch& operator=(const TableScratch&) = delete;
+  const GradientSums& sums() const { return sums_; }
+
+  // The tangent of a pair's new score that the tangents of these tables make.
+  double Tangent(const Formulas& f, const Pair& pair, const Sum& before, BiasGradients<double> tangents) {
+    const auto present = [](const View<double, 4>& tangent) { return tangent.present(); };
+    if (std::ranges::none_of(tangents.score_tables, present)) return 0;
+    for (Gradients::Table& table : d_.tables) std::ranges::fill(table.values, 0.0);
+    PassBack(f, pair, before, {1, 1}, sums_);
+    double sum = 0;
+    auto own = d_.tables.begin();
+    ForEachScheme([&]<class Scheme>() {
+      Scheme::ForEachTable(f.attention(), tangents, [&](const char*, const auto&, const auto& tangent) {
+        const std::vector<double>& values = (own++)->values;
+        for (std::size_t x = 0; tangent.present() && x < values.size(); ++x) sum += values[x] * tangent.data[x];
+      });
+    });
+    return sum;
+  }
+
+ private:
+  Gradients d_, mass_, lost_;
+  GradientSums sums_;
+};
+
+StageTangents TangentsOf(const Formulas& f, const Pair& pair, const Tangents<double>& tangents, TableScratch& scratch) {
   StageTangents of;
   const Formulas::Row query = f.Query(pair.b, pair.h, pair.i), key = f.Key(pair.b, pair.h, pair.j);
   for (int64_t c = 0; c < f.head_dim(); ++c) {
@@ -36,9 +66,49 @@ StageTangents TangentsOf(const Formulas& f, const Pair& pair, const Tangents<dou
   double added = 0;
   ForEachScheme([&]<class Scheme>() { Scheme::AddToTangent(f, pair, tangents.biases, added); });
   of.terms += added;
-  const GradientTerm score = PassBack(f, pair, f.SumOfTerms(pair), {of.terms.value, of.terms.magnitude}, scratch);
+  const Sum before = f.SumOfTerms(pair);
+  const GradientTerm score = PassBack(f, pair, before, {of.terms.value, of.terms.magnitude}, scratch.sums());
   of.score = {score.value, std::abs(score.noise)};
+  of.score += scratch.Tangent(f, pair, before, tangents.biases);
   return of;
+}
+
+void RowTangent(const Formulas& f, const Pair& row, const Tangents<double>& tangents, const Result& forward,
+                TableScratch& scratch, TangentResult& result) {
+  const int64_t at = f.QueryRow(row.b, row.h, row.i), width = f.value_dim();
+  const bool uniform = f.Uniform(row.b, row.h, row.i);
+  std::vector<Sum> sums(static_cast<size_t>(width));
+  Sum of_lse;
+  for (int64_t j = 0; j < f.KeyCount(row.b); ++j) {
+    const Pair pair{row.b, row.h, row.i, j};
+    const auto x = static_cast<size_t>(at * f.LongestKeys() + j);
+    const double weight = forward.weights[x];
+    if (weight == 0) continue;
+    const Sum score = uniform ? Sum{} : TangentsOf(f, pair, tangents, scratch).score;
+    of_lse.value += weight * score.value;
+    of_lse.magnitude += weight * score.magnitude;
+    const double kept = weight * forward.kept[x] * f.KeptScale();
+    for (int64_t c = 0; c < width; ++c) {
+      Sum& sum = sums[static_cast<size_t>(c)];
+      const double value = f.Value(pair.b, pair.h, j)(c);
+      sum.value += kept * score.value * value;
+      sum.magnitude += kept * score.magnitude * std::abs(value);
+      if (tangents.v.present()) sum += kept * f.RowOfKeys(tangents.v, pair.b, pair.h, j)(c);
+    }
+  }
+  if (const double weight = forward.valueless[static_cast<size_t>(at)]; weight > 0) {
+    double tangent = 0;
+    ForEachScheme([&]<class Scheme>() { tangent += Scheme::KeyTangent(f, row.b, row.h, row.i, tangents.biases); });
+    of_lse += weight * tangent;
+  }
+  result.lse[static_cast<size_t>(at)] = of_lse.value;
+  result.lse_mass[static_cast<size_t>(at)] = of_lse.magnitude;
+  for (int64_t c = 0; c < width; ++c) {
+    const auto x = static_cast<size_t>(at * width + c);
+    const Sum& sum = sums[static_cast<size_t>(c)];
+    result.out[x] = sum.value - of_lse.value * forward.out[x];
+    result.out_mass[x] = sum.magnitude + of_lse.magnitude * forward.out_mass[x];
+  }
 }
 
 // The second derivative of what schemes make of a score, by differences in ever smaller steps: their programs may have kinks.
@@ -122,7 +192,7 @@ void PassOn(const Call& call, const Pair& pair, const StageTangents& of, Gradien
   }
 }
 
-void RowTangents(const Call& call, const Pair& row, const GradientSums& sums, const GradientSums& scratch) {
+void RowTangents(const Call& call, const Pair& row, const GradientSums& sums, TableScratch& scratch) {
   const Formulas& f = call.f;
   const int64_t at = f.QueryRow(row.b, row.h, row.i);
   const bool uniform = f.Uniform(row.b, row.h, row.i);
@@ -153,16 +223,25 @@ void RowTangents(const Call& call, const Pair& row, const GradientSums& sums, co
     const double gradient = d_weight.value - of_row.delta.value, t_gradient = t_d_weight.value - of_row.t_delta.value;
     const double noise = d_weight.magnitude + of_row.delta.magnitude, t_noise = t_d_weight.magnitude + of_row.t_delta.magnitude;
     PassOn(call, pair, of, {weight * gradient, weight * noise},
-           {t_weight.value * gradient + weight * t_gradient, t_weight.noise * noise + weight * t_noise}, sums, scratch);
+           {t_weight.value * gradient + weight * t_gradient, t_weight.noise * noise + weight * t_noise}, sums, scratch.sums());
   }
 }
 
-void Clear(Gradients& d) {
-  for (std::vector<double>* array : {&d.q, &d.k, &d.v}) std::fill(array->begin(), array->end(), 0.0);
-  for (Gradients::Table& table : d.tables) std::fill(table.values.begin(), table.values.end(), 0.0);
-}
-
 }  // namespace
+
+TangentResult ComputeTangent(const Attention& attention, View<const double, 4> q, View<const double, 4> k,
+                             View<const double, 4> v, const Tangents<double>& tangents) {
+  const Formulas f(attention, q, k, v);
+  const Result forward = Compute(attention, q, k, v);
+  TangentResult result;
+  result.out = result.out_mass = std::vector<double>(forward.out.size(), 0.0);
+  result.lse = result.lse_mass = std::vector<double>(forward.lse.size(), 0.0);
+  TableScratch scratch(f);
+  for (int64_t b = 0; b < f.batch(); ++b)
+    for (int64_t h = 0; h < f.heads(); ++h)
+      for (int64_t i = 0; i < f.QueryCount(b); ++i) RowTangent(f, {b, h, i, 0}, tangents, forward, scratch, result);
+  return result;
+}
 
 BackwardTangentResult ComputeBackwardTangent(const Attention& attention, View<const double, 4> q, View<const double, 4> k,
                                              View<const double, 4> v, const Tangents<double>& tangents,
@@ -170,11 +249,10 @@ BackwardTangentResult ComputeBackwardTangent(const Attention& attention, View<co
   const Formulas f(attention, q, k, v);
   const Result forward = Compute(attention, q, k, v, d.out);
   const TangentResult tangent = ComputeTangent(attention, q, k, v, tangents);
-  BackwardTangentResult result{forward.d, forward.d};
-  Clear(result.d);
-  Clear(result.mass);
-  Gradients lost = result.d, unused = result.d, unused_mass = result.d, unused_lost = result.d;
-  const GradientSums sums(result.d, result.mass, lost), scratch(unused, unused_mass, unused_lost);
+  Gradients lost = Zeros(f, q.extent[0] * q.extent[1] * q.extent[2], k.extent[0] * k.extent[1] * k.extent[2]);
+  BackwardTangentResult result{lost, lost};
+  const GradientSums sums(result.d, result.mass, lost);
+  TableScratch scratch(f);
   const Call call{f, tangents, d, forward, tangent};
   for (int64_t b = 0; b < f.batch(); ++b)
     for (int64_t h = 0; h < f.heads(); ++h)
