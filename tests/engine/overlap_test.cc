@@ -112,10 +112,11 @@ class Arrays {
       Scheme::LimitArrays(c);
       Scheme::Fill(c, c.shape, tables, attention);
     });
-    position::ForEachSchemeArray(attention, [&](const char*, auto& table) {
+    const auto move = [&](const char*, auto& table) {
       const auto extent = reference::TableExtent(table);
       table = View<const double, static_cast<int>(extent.size())>(Take(extent));
-    });
+    };
+    position::ForEachScheme([&]<class Scheme>() { Scheme::ForEachArray(attention, move); });
     position::ForEachSchemeGradient(attention, d_biases, [&](const char*, auto& gradient, const auto* table) {
       if (table) gradient = Take(reference::TableExtent(*table));
     });

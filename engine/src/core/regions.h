@@ -43,6 +43,7 @@ bool Share(const Region& a, const Region& b);
 // The arrays of one call that touch any memory. Holds names and addresses only, and allocates nothing.
 class Regions {
  public:
+  // Of arrays that passed CheckPresent.
   template <class Array>
   void Read(const char* name, const Array& array) {
     Add(name, array, false);
@@ -50,6 +51,20 @@ class Regions {
   template <class Array>
   void Write(const char* name, const Array& array) {
     Add(name, array, true);
+  }
+  // The same of arrays that are checked first: the memory behind them, their shape and, of outputs, distinct elements.
+  template <class Array>
+  void Read(const char* name, const Array& array, const decltype(ExtentsOf(array).extent)& shape, const char* meaning) {
+    CheckPresent(name, array);
+    CheckShape(name, array, shape, meaning);
+    Read(name, array);
+  }
+  template <class Array>
+  void Write(const char* name, const Array& array, const decltype(ExtentsOf(array).extent)& shape, const char* meaning) {
+    CheckPresent(name, array);
+    CheckShape(name, array, shape, meaning);
+    CheckDistinct(name, array);
+    Write(name, array);
   }
   // Throws InvalidArgument, naming both, when something written shares memory with anything else.
   void CheckApart() const;

@@ -10,7 +10,6 @@
 
 namespace heed::dispatch {
 
-using core::CheckDistinct;
 using core::CheckExtents;
 using core::CheckPacked;
 using core::CheckPresent;
@@ -39,9 +38,11 @@ void CheckSameElement(const char* name, const Input& array, const Input& q) {
   if (array.element != q.element) Refuse(name, "its elements have another type than those of q");
 }
 
-Shape CheckQueriesAndKeys(const Attention& attention, const Input& q, const Input& k) {
+Shape CheckQueriesAndKeys(const Attention& attention, const Input& q, const Input& k, Regions& regions) {
   CheckPresent("q", q);
   CheckPresent("k", k);
+  regions.Read("q", q);
+  regions.Read("k", k);
   CheckSameElement("k", k, q);
   Shape shape{q.extent[0], q.extent[1], k.extent[1], q.extent[2], k.extent[2], q.extent[3], 0};
   const auto both = [&] { return "q is " + ShapeText(q.extent) + ", k is " + ShapeText(k.extent); };
@@ -71,20 +72,20 @@ Shape CheckQueriesAndKeys(const Attention& attention, const Input& q, const Inpu
 }
 
 // The options of a call: arrays that are there first, because the checks read them.
-void CheckAllOptions(const Attention& attention, const Shape& shape) {
+void CheckAllOptions(const Attention& attention, const Shape& shape, Regions& regions) {
   position::ForEachArray(attention, [](const char* name, const auto& view) { CheckPresent(name, view); });
   core::CheckOptions(attention, shape);
   position::CheckSchemes(attention, shape);
+  position::ForEachArray(attention, [&](const char* name, const auto& view) { regions.Read(name, view); });
 }
 
 // Options are left for later: lists without extents of their own are as long as q says, which the outputs must confirm before
 // one is read.
-Shape CheckInputs(const Attention& attention, const Input& q, const Input& k, const Input& v) {
-  Shape shape = CheckQueriesAndKeys(attention, q, k);
-  CheckPresent("v", v);
+Shape CheckInputs(const Attention& attention, const Input& q, const Input& k, const Input& v, Regions& regions) {
+  Shape shape = CheckQueriesAndKeys(attention, q, k, regions);
   CheckSameElement("v", v, q);
   shape.value_dim = v.extent[3];
-  CheckShape("v", v, ArrayShape(attention, shape, shape.kv_heads, false, shape.value_dim), "[B, Hkv, Nk, Dv]");
+  regions.Read("v", v, ArrayShape(attention, shape, shape.kv_heads, false, shape.value_dim), "[B, Hkv, Nk, Dv]");
   return shape;
 }
 
@@ -93,14 +94,6 @@ template <class Array>
 void CheckNarrow(const char* name, const Array& out) {
   if (out.element == core::Element::kFloat32 || out.element == core::Element::kFloat64)
     Refuse(name, "expected none, because float32 and float64 outputs are not rounded");
-}
-
-// A gradient or result with one number a query, or with the shape of a table.
-template <class Array>
-void CheckOutput(const char* name, const Array& array, const decltype(ExtentsOf(array).extent)& expected, const char* meaning) {
-  CheckPresent(name, array);
-  CheckShape(name, array, expected, meaning);
-  CheckDistinct(name, array);
 }
 
 // Calls visit(name, numbers) for every statistic.
@@ -130,22 +123,18 @@ void ForEachStatisticGradient(const StatisticGradients<T>& statistics, const Vis
   visit("statistics.largest_key", statistics.largest_key);
 }
 
-// What every call reads: two operands and the arrays behind its options.
-Regions ReadRegions(const Attention& attention, const Input& q, const Input& k) {
-  Regions regions;
-  regions.Read("q", q);
-  regions.Read("k", k);
-  position::ForEachArray(attention, [&](const char* name, const auto& view) { regions.Read(name, view); });
-  return regions;
+// Of a table, whose gradient or tangent has its shape.
+template <class T>
+auto ExtentOf(const T& table) {
+  return std::visit([](const auto& t) { return ExtentsOf(t).extent; }, table);
 }
 
 template <class T>
-void CheckSchemeGradients(const Attention& attention, const BiasGradients<T>& gradients) {
-  position::ForEachSchemeGradient(attention, gradients, [](const char* name, const auto& gradient, const auto* table) {
+void CheckSchemeGradients(const Attention& attention, const BiasGradients<T>& gradients, Regions& regions) {
+  position::ForEachSchemeGradient(attention, gradients, [&](const char* name, const auto& gradient, const auto* table) {
     if (!gradient.present()) return;
     if (!table) Refuse(name, "expected none, because the array that it belongs to is not given");
-    CheckOutput(name, gradient, std::visit([](const auto& t) { return ExtentsOf(t).extent; }, *table),
-                "the shape of what it belongs to");
+    regions.Write(name, gradient, ExtentOf(*table), "the shape of what it belongs to");
   });
 }
 
@@ -153,64 +142,53 @@ void CheckSchemeGradients(const Attention& attention, const BiasGradients<T>& gr
 void CheckTangentOf(const char* name, const Input& tangent, const Input& operand, const char* meaning, const Input& q,
                     Regions& regions) {
   if (!tangent.present()) return;
-  CheckPresent(name, tangent);
   CheckSameElement(name, tangent, q);
-  CheckShape(name, tangent, operand.extent, meaning);
-  regions.Read(name, tangent);
+  regions.Read(name, tangent, operand.extent, meaning);
+}
+// Those of a call's inputs.
+template <class Arrays>
+void CheckTangentsOfInputs(const Arrays& arrays, Regions& regions) {
+  CheckTangentOf("tangents.q", arrays.tangents.q, arrays.q, "the shape of q", arrays.q, regions);
+  CheckTangentOf("tangents.k", arrays.tangents.k, arrays.k, "the shape of k", arrays.q, regions);
+  CheckTangentOf("tangents.v", arrays.tangents.v, arrays.v, "the shape of v", arrays.q, regions);
+}
+// One of a table of a scheme, under a name that does not outlive the check.
+template <class Tangent, class Table>
+void CheckTangentOfTable(const char* name, const Tangent& tangent, const Table& table, Regions& regions) {
+  CheckPresent(name, tangent);
+  CheckShape(name, tangent, ExtentOf(table), "the shape of what it belongs to");
+  regions.Read("tangents.biases", tangent);
 }
 
 // The tangents of a forward call, where it has some.
 template <class T>
 void CheckTangents(const Attention& attention, const Shape& shape, const ForwardArrays<T>& arrays, Regions& regions) {
-  const attention::TangentArrays<T>& tangents = arrays.tangents;
-  const auto check = [&](const char* name, const Input& tangent, const Input& operand, const char* meaning) {
-    CheckTangentOf(name, tangent, operand, meaning, arrays.q, regions);
-  };
-  check("tangents.q", tangents.q, arrays.q, "the shape of q");
-  check("tangents.k", tangents.k, arrays.k, "the shape of k");
-  check("tangents.v", tangents.v, arrays.v, "the shape of v");
+  CheckTangentsOfInputs(arrays, regions);
   position::CheckTangents(attention, arrays.scheme_tangents, [&](const char* name, const auto& tangent, const auto* table) {
-    CheckPresent(name, tangent);
-    CheckShape(name, tangent, std::visit([](const auto& t) { return ExtentsOf(t).extent; }, *table),
-               "the shape of what it belongs to");
-    regions.Read("tangents.biases", tangent);
+    CheckTangentOfTable(name, tangent, *table, regions);
   });
-  CheckOutput("t_out", tangents.out, arrays.out.extent, "the shape of out");
-  regions.Write("t_out", tangents.out);
-  if (!tangents.lse.present()) return;
-  CheckOutput("t_lse", tangents.lse, RowShape(attention, shape), "[B, Hq, Nq]");
-  regions.Write("t_lse", tangents.lse);
+  regions.Write("t_out", arrays.tangents.out, arrays.out.extent, "the shape of out");
+  if (arrays.tangents.lse.present()) regions.Write("t_lse", arrays.tangents.lse, RowShape(attention, shape), "[B, Hq, Nq]");
 }
 
 // The tangents of a backward call, where it has some.
 template <class T>
 void CheckBackwardTangents(const Attention& attention, const Shape& shape, const BackwardArrays<T>& arrays, Regions& regions) {
   const attention::BackwardTangentArrays<T>& tangents = arrays.tangents;
-  const auto check = [&](const char* name, const Input& tangent, const Input& operand, const char* meaning) {
-    CheckTangentOf(name, tangent, operand, meaning, arrays.q, regions);
+  CheckTangentsOfInputs(arrays, regions);
+  CheckTangentOf("of_rows.out", tangents.out, arrays.out, "the shape of out", arrays.q, regions);
+  CheckTangentOf("of_rows.d_out", tangents.d_out, arrays.out, "the shape of out", arrays.q, regions);
+  const auto read_rows = [&](const char* name, const View<const T, 3>& rows) {
+    if (rows.present()) regions.Read(name, rows, RowShape(attention, shape), "the shape of lse");
   };
-  check("tangents.q", tangents.q, arrays.q, "the shape of q");
-  check("tangents.k", tangents.k, arrays.k, "the shape of k");
-  check("tangents.v", tangents.v, arrays.v, "the shape of v");
-  check("of_rows.out", tangents.out, arrays.out, "the shape of out");
-  check("of_rows.d_out", tangents.d_out, arrays.out, "the shape of out");
-  const auto check_rows = [&](const char* name, const View<const T, 3>& rows) {
-    if (!rows.present()) return;
-    CheckPresent(name, rows);
-    CheckShape(name, rows, RowShape(attention, shape), "the shape of lse");
-    regions.Read(name, rows);
-  };
-  check_rows("of_rows.lse", tangents.lse);
-  check_rows("of_rows.d_lse", tangents.d_lse);
+  read_rows("of_rows.lse", tangents.lse);
+  read_rows("of_rows.d_lse", tangents.d_lse);
   bool of_scores = tangents.q.present() || tangents.k.present();
-  position::CheckBackwardTangents(
-      attention, arrays.scheme_tangents, arrays.d_biases, [&](const char* name, const auto& tangent, const auto* table) {
-        of_scores = true;
-        CheckPresent(name, tangent);
-        CheckShape(name, tangent, std::visit([](const auto& t) { return ExtentsOf(t).extent; }, *table),
-                   "the shape of what it belongs to");
-        regions.Read("tangents.biases", tangent);
-      });
+  position::CheckBackwardTangents(attention, arrays.scheme_tangents, arrays.d_biases,
+                                  [&](const char* name, const auto& tangent, const auto* table) {
+                                    of_scores = true;
+                                    CheckTangentOfTable(name, tangent, *table, regions);
+                                  });
   const char* expected = "expected what Tangent returned for these tangents";
   if ((of_scores || tangents.v.present()) && !tangents.out.present()) Refuse("of_rows.out", expected);
   if (of_scores && !tangents.lse.present()) Refuse("of_rows.lse", expected);
@@ -245,26 +223,21 @@ void CheckQuestion(const Attention& attention, const Shape& shape, int element_b
 
 template <class T>
 Shape CheckForward(const Attention& attention, const ForwardArrays<T>& arrays) {
-  const Shape shape = CheckInputs(attention, arrays.q, arrays.k, arrays.v);
-  CheckOutput("out", arrays.out, ArrayShape(attention, shape, shape.q_heads, true, shape.value_dim), "[B, Hq, Nq, Dv]");
-  CheckAllOptions(attention, shape);
-  Regions regions = ReadRegions(attention, arrays.q, arrays.k);
-  regions.Read("v", arrays.v);
-  regions.Write("out", arrays.out);
-  const auto check_rows = [&](const char* name, const auto& rows) {
-    if (!rows.present()) return;
-    CheckOutput(name, rows, RowShape(attention, shape), "[B, Hq, Nq]");
-    regions.Write(name, rows);
+  Regions regions;
+  const Shape shape = CheckInputs(attention, arrays.q, arrays.k, arrays.v, regions);
+  regions.Write("out", arrays.out, ArrayShape(attention, shape, shape.q_heads, true, shape.value_dim), "[B, Hq, Nq, Dv]");
+  CheckAllOptions(attention, shape, regions);
+  const auto write_rows = [&](const char* name, const auto& rows) {
+    if (rows.present()) regions.Write(name, rows, RowShape(attention, shape), "[B, Hq, Nq]");
   };
-  check_rows("lse", arrays.lse);
-  ForEachStatistic(arrays.statistics, check_rows);
-  check_rows("correction", arrays.correction);
-  check_rows("largest_key", arrays.largest_key);
+  write_rows("lse", arrays.lse);
+  ForEachStatistic(arrays.statistics, write_rows);
+  write_rows("correction", arrays.correction);
+  write_rows("largest_key", arrays.largest_key);
   if (arrays.tangents.wanted) CheckTangents(attention, shape, arrays, regions);
   if (arrays.remainder.present()) {
     CheckNarrow("remainder", arrays.out);
-    CheckOutput("remainder", arrays.remainder, arrays.out.extent, "the shape of out");
-    regions.Write("remainder", arrays.remainder);
+    regions.Write("remainder", arrays.remainder, arrays.out.extent, "the shape of out");
   }
   regions.CheckApart();
   return shape;
@@ -272,60 +245,33 @@ Shape CheckForward(const Attention& attention, const ForwardArrays<T>& arrays) {
 
 template <class T>
 Shape CheckBackward(const Attention& attention, const BackwardArrays<T>& arrays) {
-  const Shape shape = CheckInputs(attention, arrays.q, arrays.k, arrays.v);
+  Regions regions;
+  const Shape shape = CheckInputs(attention, arrays.q, arrays.k, arrays.v, regions);
   const auto out_shape = ArrayShape(attention, shape, shape.q_heads, true, shape.value_dim);
-  CheckPresent("out", arrays.out);
-  CheckShape("out", arrays.out, out_shape, "[B, Hq, Nq, Dv]");
+  const auto row_shape = RowShape(attention, shape);
+  regions.Read("out", arrays.out, out_shape, "[B, Hq, Nq, Dv]");
   CheckSameElement("out", arrays.out, arrays.q);
-  CheckPresent("lse", arrays.lse);
-  CheckShape("lse", arrays.lse, RowShape(attention, shape), "[B, Hq, Nq]");
-  CheckPresent("d_out", arrays.d_out);
-  CheckShape("d_out", arrays.d_out, out_shape, "the shape of out");
+  regions.Read("lse", arrays.lse, row_shape, "[B, Hq, Nq]");
+  regions.Read("d_out", arrays.d_out, out_shape, "the shape of out");
   CheckSameElement("d_out", arrays.d_out, arrays.q);
-  CheckAllOptions(attention, shape);
-  if (arrays.d_lse.present()) {
-    CheckPresent("d_lse", arrays.d_lse);
-    CheckShape("d_lse", arrays.d_lse, RowShape(attention, shape), "the shape of lse");
-  }
-
+  CheckAllOptions(attention, shape, regions);
+  if (arrays.d_lse.present()) regions.Read("d_lse", arrays.d_lse, row_shape, "the shape of lse");
   if (arrays.remainder.present()) {
     CheckNarrow("remainder", arrays.out);
-    CheckPresent("remainder", arrays.remainder);
-    CheckShape("remainder", arrays.remainder, out_shape, "the shape of out");
+    regions.Read("remainder", arrays.remainder, out_shape, "the shape of out");
   }
-  if (arrays.correction.present()) {
-    CheckPresent("correction", arrays.correction);
-    CheckShape("correction", arrays.correction, RowShape(attention, shape), "the shape of lse");
-  }
-  ForEachStatisticGradient(arrays.statistics, [&](const char* name, const auto& rows) {
-    CheckPresent(name, rows);
-    CheckShape(name, rows, RowShape(attention, shape), "[B, Hq, Nq]");
-  });
-  const auto check_gradient = [](const char* name, const Output& gradient, const Input& operand, const char* meaning) {
-    if (gradient.present() || gradient.extent != Output().extent) CheckOutput(name, gradient, operand.extent, meaning);
+  if (arrays.correction.present()) regions.Read("correction", arrays.correction, row_shape, "the shape of lse");
+  ForEachStatisticGradient(arrays.statistics,
+                           [&](const char* name, const auto& rows) { regions.Read(name, rows, row_shape, "[B, Hq, Nq]"); });
+  const auto check_gradient = [&](const char* name, const Output& gradient, const Input& operand, const char* meaning) {
+    if (gradient.present() || gradient.extent != Output().extent) regions.Write(name, gradient, operand.extent, meaning);
   };
   const bool tangents = arrays.tangents.wanted;
-  const char *d_q = tangents ? "t_d_q" : "d_q", *d_k = tangents ? "t_d_k" : "d_k", *d_v = tangents ? "t_d_v" : "d_v";
-  check_gradient(d_q, arrays.d_q, arrays.q, "the shape of q");
-  check_gradient(d_k, arrays.d_k, arrays.k, "the shape of k");
-  check_gradient(d_v, arrays.d_v, arrays.v, "the shape of v");
-  CheckSchemeGradients(attention, arrays.d_biases);
-
-  Regions regions = ReadRegions(attention, arrays.q, arrays.k);
-  regions.Read("v", arrays.v);
-  regions.Read("out", arrays.out);
-  regions.Read("lse", arrays.lse);
-  regions.Read("d_out", arrays.d_out);
-  regions.Read("d_lse", arrays.d_lse);
-  regions.Read("remainder", arrays.remainder);
-  regions.Read("correction", arrays.correction);
-  ForEachStatisticGradient(arrays.statistics, [&](const char* name, const auto& rows) { regions.Read(name, rows); });
+  check_gradient(tangents ? "t_d_q" : "d_q", arrays.d_q, arrays.q, "the shape of q");
+  check_gradient(tangents ? "t_d_k" : "d_k", arrays.d_k, arrays.k, "the shape of k");
+  check_gradient(tangents ? "t_d_v" : "d_v", arrays.d_v, arrays.v, "the shape of v");
+  CheckSchemeGradients(attention, arrays.d_biases, regions);
   if (tangents) CheckBackwardTangents(attention, shape, arrays, regions);
-  regions.Write(d_q, arrays.d_q);
-  regions.Write(d_k, arrays.d_k);
-  regions.Write(d_v, arrays.d_v);
-  position::ForEachSchemeGradient(attention, arrays.d_biases,
-                                  [&](const char* name, const auto& gradient, const auto*) { regions.Write(name, gradient); });
   regions.CheckApart();
   return shape;
 }
@@ -333,27 +279,23 @@ Shape CheckBackward(const Attention& attention, const BackwardArrays<T>& arrays)
 template <class T>
 Shape CheckWeights(const Attention& attention, const WeightsArrays<T>& arrays) {
   if (attention.packed.present()) Refuse("packed", "weights on request are not defined for packed sequences");
-  const Shape shape = CheckQueriesAndKeys(attention, arrays.q, arrays.k);
+  Regions regions;
+  const Shape shape = CheckQueriesAndKeys(attention, arrays.q, arrays.k, regions);
   Shape without_values = shape;
   without_values.value_dim = -1;
-  CheckAllOptions(attention, without_values);
-  CheckPresent("lse", arrays.lse);
-  CheckShape("lse", arrays.lse, RowShape(attention, shape), "[B, Hq, Nq]");
-  const auto check_indices = [](const char* name, const View<const int64_t, 1>& indices, int64_t limit) {
+  CheckAllOptions(attention, without_values, regions);
+  regions.Read("lse", arrays.lse, RowShape(attention, shape), "[B, Hq, Nq]");
+  const auto check_indices = [&](const char* name, const View<const int64_t, 1>& indices, int64_t limit) {
     CheckPresent(name, indices);
     for (int64_t x = 0; x < indices.extent[0]; ++x)
       if (indices(x) < 0 || indices(x) >= limit)
         Refuse(name, "expected values in 0.." + std::to_string(limit - 1) + ", got " + std::to_string(indices(x)));
+    regions.Read(name, indices);
   };
   check_indices("heads", arrays.heads, shape.q_heads);
   check_indices("rows", arrays.rows, shape.q_len);
-  CheckOutput("weights", arrays.weights, {shape.batch, arrays.heads.extent[0], arrays.rows.extent[0], shape.kv_len},
-              "[B, heads, rows, Nk]");
-  Regions regions = ReadRegions(attention, arrays.q, arrays.k);
-  regions.Read("lse", arrays.lse);
-  regions.Read("heads", arrays.heads);
-  regions.Read("rows", arrays.rows);
-  regions.Write("weights", arrays.weights);
+  regions.Write("weights", arrays.weights, {shape.batch, arrays.heads.extent[0], arrays.rows.extent[0], shape.kv_len},
+                "[B, heads, rows, Nk]");
   regions.CheckApart();
   return shape;
 }
@@ -371,7 +313,8 @@ namespace heed {
 
 void CheckAttention(const Attention& attention, const Shape& shape) {
   dispatch::CheckDescribed(attention, shape);
-  dispatch::CheckAllOptions(attention, shape);
+  core::Regions regions;
+  dispatch::CheckAllOptions(attention, shape, regions);
 }
 
 }  // namespace heed

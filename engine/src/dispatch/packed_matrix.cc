@@ -96,20 +96,11 @@ PackedMatrix::PackedMatrix(View<const float, 2> w) {
 }
 
 void PackedMatrix::Multiply(View<const float, 2> x, View<const float, 1> bias, View<float, 2> y, Executor& executor) const {
-  core::CheckPresent("x", x);
-  core::CheckPresent("y", y);
   const int64_t rows = x.extent[0];
-  core::CheckShape("x", x, {rows, in_}, "[rows, in]");
-  core::CheckShape("y", y, {rows, out_}, "[rows, out]");
-  if (bias.present()) {
-    core::CheckPresent("bias", bias);
-    core::CheckShape("bias", bias, {out_}, "[out]");
-  }
-  core::CheckDistinct("y", y);
   core::Regions regions;
-  regions.Read("x", x);
-  regions.Read("bias", bias);
-  regions.Write("y", y);
+  regions.Read("x", x, {rows, in_}, "[rows, in]");
+  if (bias.present()) regions.Read("bias", bias, {out_}, "[out]");
+  regions.Write("y", y, {rows, out_}, "[rows, out]");
   regions.CheckApart();
 
   const int64_t panels = attention::DivideUp(out_, packed::kPanel), row_blocks = attention::DivideUp(rows, packed::kRows);

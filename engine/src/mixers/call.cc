@@ -12,6 +12,7 @@ namespace heed::mixers {
 namespace {
 
 using core::Refuse;
+using core::Regions;
 
 // Not given, unlike an array without elements.
 template <class Array>
@@ -19,33 +20,12 @@ bool IsAbsent(const Array& array) {
   return !array.present() && array.extent == Array().extent;
 }
 
-// The arrays of a call, checked one after the other.
-class Arrays {
- public:
-  template <class T, int Rank>
-  void Read(const char* name, const View<T, Rank>& array, const decltype(View<T, Rank>::extent)& shape, const char* meaning) {
-    core::CheckPresent(name, array);
-    core::CheckShape(name, array, shape, meaning);
-    regions_.Read(name, array);
-  }
-  template <class T, int Rank>
-  void Write(const char* name, const View<T, Rank>& array, const decltype(View<T, Rank>::extent)& shape, const char* meaning) {
-    core::CheckPresent(name, array);
-    core::CheckShape(name, array, shape, meaning);
-    core::CheckDistinct(name, array);
-    regions_.Write(name, array);
-  }
-  template <class T, int Rank>
-  void Gradient(const char* name, const View<T, Rank>& gradient, const View<const T, Rank>& of) {
-    if (IsAbsent(gradient)) return;
-    if (IsAbsent(of)) Refuse(name, "expected none, because the array that it belongs to is not given");
-    Write(name, gradient, of.extent, (std::string("the shape of ") + (name + 2)).c_str());
-  }
-  void CheckApart() const { regions_.CheckApart(); }
-
- private:
-  core::Regions regions_;
-};
+template <class T, int Rank>
+void CheckGradient(const char* name, const View<T, Rank>& gradient, const View<const T, Rank>& of, Regions& arrays) {
+  if (IsAbsent(gradient)) return;
+  if (IsAbsent(of)) Refuse(name, "expected none, because the array that it belongs to is not given");
+  arrays.Write(name, gradient, of.extent, (std::string("the shape of ") + (name + 2)).c_str());
+}
 
 // Of the steps that count: numbers in low .. high.
 template <class T>
@@ -87,7 +67,7 @@ const char* MeaningOfState(bool normalise) { return normalise ? "[B, H, D, Dv + 
 
 // The parts of a call that both directions read.
 template <class T>
-Call<T> CheckedInputs(const LinearOptions& options, const LinearInputs<T>& in, bool delta, Arrays& arrays) {
+Call<T> CheckedInputs(const LinearOptions& options, const LinearInputs<T>& in, bool delta, Regions& arrays) {
   arrays.Read("q", in.q, in.q.extent, "");
   const auto [batch, heads, steps, dim] = in.q.extent;
   const std::array<int64_t, 3> numbers{batch, heads, steps};
@@ -138,7 +118,7 @@ Call<T> CheckedInputs(const LinearOptions& options, const LinearInputs<T>& in, b
 
 template <class T>
 Call<T> CheckedForward(const LinearOptions& options, const LinearInputs<T>& in, const LinearOutputs<T>& to, bool delta) {
-  Arrays arrays;
+  Regions arrays;
   Call<T> call = CheckedInputs(options, in, delta, arrays);
   arrays.Write("out", to.out, in.v.extent, "the shape of v");
   if (!IsAbsent(to.final_state)) arrays.Write("final_state", to.final_state, StateShape(call), MeaningOfState(call.normalise));
@@ -154,7 +134,7 @@ Call<T> CheckedForward(const LinearOptions& options, const LinearInputs<T>& in, 
 template <class T>
 Call<T> CheckedBackward(const LinearOptions& options, const LinearInputs<T>& in, const LinearCotangents<T>& from,
                         const LinearGradients<T>& gradients, bool delta) {
-  Arrays arrays;
+  Regions arrays;
   Call<T> call = CheckedInputs(options, in, delta, arrays);
   arrays.Read("d_out", from.d_out, in.v.extent, "the shape of v");
   if (!IsAbsent(from.d_final_state))
@@ -163,12 +143,12 @@ Call<T> CheckedBackward(const LinearOptions& options, const LinearInputs<T>& in,
     arrays.Read("out", from.out, in.v.extent, "the shape of v");
     arrays.Read("sums", from.sums, {in.q.extent[0], call.heads, call.steps}, "[B, H, N]");
   }
-  arrays.Gradient("d_q", gradients.d_q, in.q);
-  arrays.Gradient("d_k", gradients.d_k, in.k);
-  arrays.Gradient("d_v", gradients.d_v, in.v);
-  arrays.Gradient("d_decay", gradients.d_decay, in.decay);
-  arrays.Gradient("d_beta", gradients.d_beta, in.beta);
-  arrays.Gradient("d_initial_state", gradients.d_initial_state, in.initial_state);
+  CheckGradient("d_q", gradients.d_q, in.q, arrays);
+  CheckGradient("d_k", gradients.d_k, in.k, arrays);
+  CheckGradient("d_v", gradients.d_v, in.v, arrays);
+  CheckGradient("d_decay", gradients.d_decay, in.decay, arrays);
+  CheckGradient("d_beta", gradients.d_beta, in.beta, arrays);
+  CheckGradient("d_initial_state", gradients.d_initial_state, in.initial_state, arrays);
   arrays.CheckApart();
   call.from = from;
   call.gradients = gradients;
@@ -178,7 +158,7 @@ Call<T> CheckedBackward(const LinearOptions& options, const LinearInputs<T>& in,
 
 template <class T>
 void CheckStep(const LinearStep<T>& step, const View<T, 4>& state, const View<T, 3>& out, bool delta, bool normalise) {
-  Arrays arrays;
+  Regions arrays;
   arrays.Read("q", step.q, step.q.extent, "");
   const auto [batch, heads, dim] = step.q.extent;
   const std::array<int64_t, 2> numbers{batch, heads};

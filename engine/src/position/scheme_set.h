@@ -33,22 +33,30 @@ inline void CheckSchemes(const Attention& attention, const Shape& shape) {
   });
 }
 
-// Checks that all schemes that are present let tangents pass, and that those whose tables have tangents take them; visit(name,
-// tangent, pointer to the table) for each tangent that is there. Throws InvalidArgument.
+// Calls visit(name, array, pointer to the table) for the arrays of a scheme that are there among tangents, or tangents of
+// gradients. refusal: why it has none, or null. Throws InvalidArgument.
+template <class Scheme, class Gradients, class Visit>
+void CheckTangentsOf(const Attention& attention, const Gradients& tangents, const std::string& prefix, const char* refusal,
+                     const Visit& visit) {
+  Scheme::ForEachGradient(attention, tangents, [&](const char* gradient, const auto& tangent, const auto* table) {
+    if (!tangent.present()) return;
+    const std::string name = prefix + (gradient + 2);  // behind d_
+    if (refusal) core::Refuse(name, refusal);
+    if (!table) core::Refuse(name, "expected none, because the array that it belongs to is not given");
+    visit(name.c_str(), tangent, table);
+  });
+}
+
+// Checks that all schemes that are present let tangents pass, and that those whose tables have tangents take them; visit as
+// above. Throws InvalidArgument.
 template <class Gradients, class Visit>
 void CheckTangents(const Attention& attention, const Gradients& tangents, const Visit& visit) {
   ForEachScheme([&]<class Scheme>() {
     Scheme::ForEachArray(attention, [&](const std::string& name, const auto&) {
       if (!Scheme::kPassesTangents) core::Refuse(name, "expected none in forward mode, which does not support it");
     });
-    Scheme::ForEachGradient(attention, tangents, [&](const char* gradient, const auto& tangent, const auto* table) {
-      if (!tangent.present()) return;
-      const std::string name = std::string("tangents.biases.") + (gradient + 2);  // behind d_
-      if (!Scheme::kHasTangents)
-        core::Refuse(name, "expected none, because forward mode does not support tangents of this array");
-      if (!table) core::Refuse(name, "expected none, because the array that it belongs to is not given");
-      visit(name.c_str(), tangent, table);
-    });
+    constexpr const char* kRefusal = "expected none, because forward mode does not support tangents of this array";
+    CheckTangentsOf<Scheme>(attention, tangents, "tangents.biases.", Scheme::kHasTangents ? nullptr : kRefusal, visit);
   });
 }
 
@@ -60,18 +68,10 @@ void CheckBackwardTangents(const Attention& attention, const Gradients& tangents
     Scheme::ForEachArray(attention, [&](const std::string& name, const auto&) {
       if (!Scheme::kPassesTangents) core::Refuse(name, "expected none in second derivatives, which do not support it");
     });
-    const auto check = [&](const char* prefix, const Gradients& given, const auto& then) {
-      Scheme::ForEachGradient(attention, given, [&](const char* gradient, const auto& array, const auto* table) {
-        if (!array.present()) return;
-        const std::string name = std::string(prefix) + (gradient + 2);  // behind d_
-        if (!Scheme::kHasGradientTangents)
-          core::Refuse(name, "expected none, because second derivatives do not support this array");
-        if (!table) core::Refuse(name, "expected none, because the array that it belongs to is not given");
-        then(name.c_str(), array, table);
-      });
-    };
-    check("tangents.biases.", tangents, visit);
-    check("t_d_biases.", gradients, [](const auto&...) {});
+    const char* refusal =
+        Scheme::kHasGradientTangents ? nullptr : "expected none, because second derivatives do not support this array";
+    CheckTangentsOf<Scheme>(attention, tangents, "tangents.biases.", refusal, visit);
+    CheckTangentsOf<Scheme>(attention, gradients, "t_d_biases.", refusal, [](const auto&...) {});
   });
 }
 
@@ -86,12 +86,6 @@ inline attention::BackwardLimits LimitsOf(const Attention& attention) {
     limits.one_head |= Scheme::kHeadByHead;
   });
   return limits;
-}
-
-// Calls visit(name, table) for the arrays behind all options.
-template <class Options, class Visit>
-void ForEachSchemeArray(Options& attention, const Visit& visit) {
-  ForEachScheme([&]<class Scheme>() { Scheme::ForEachArray(attention, visit); });
 }
 
 // Calls visit(name, gradient, pointer to the table that it belongs to, or null) for all gradients.
