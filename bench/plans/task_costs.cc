@@ -45,7 +45,7 @@ void PanelWorks::Fill(int64_t b, int64_t head) {
     const int64_t begin = index * cut_.panel, count = std::min(cut_.panel, plan_.QueryCount(b) - begin);
     if (count <= 0) return;
     const KeyRange heads{head, head + cut_.group}, queries{begin, begin + count};
-    const attention::PanelRange range = plan_.PanelOfHeads(b, heads, begin, count, rows.data());
+    const attention::PanelRange range = plan_.Panel(b, heads, begin, count, rows.data());
     const int64_t lanes = cut_.group * count;
     for (int64_t piece = 0; piece < pieces_; ++piece) {
       const KeyRange reach = part_(range.reach, piece, cut_);

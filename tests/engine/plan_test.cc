@@ -31,7 +31,7 @@ TEST_P(Plans, SeeWhatTheDefinitionSees) {
     for (int64_t begin = 0; begin < s.q_len; begin += 16) {
       const int64_t count = std::min<int64_t>(16, s.q_len - begin);
       QueryRow rows[16];
-      const PanelRange panel = plan.Panel(b, 0, begin, count, rows);
+      const PanelRange panel = plan.Panel(b, {0, 1}, begin, count, rows);
       for (int64_t i = begin; i < begin + count; ++i) {
         const QueryRow row = plan.Row(b, 0, i);
         EXPECT_EQ(rows[i - begin].keys.end, row.keys.end);
@@ -88,7 +88,7 @@ TEST(CutWork, SplitsCoverWhatAWindowReaches) {
           for (int64_t panel = 0; panel < cut.panels; ++panel) {
             QueryRow rows[64];
             const int64_t begin = panel * cut.panel, count = std::min(cut.panel, queries - begin);
-            const KeyRange reach = plan.Panel(0, 0, begin, count, rows).reach;
+            const KeyRange reach = plan.Panel(0, {0, 1}, begin, count, rows).reach;
             int64_t next = reach.begin / cut.tile * cut.tile;
             for (int64_t split = 0; split < cut.splits; ++split) {
               const KeyRange part = SplitOf(reach, split, cut);

@@ -212,9 +212,10 @@ void FinishQueries(const attention::BackwardProblem<T>& problem, int64_t b, int6
   const attention::Cut& cut = problem.cut;
   const int64_t queries = std::min(plan.QueryCount(b), last * cut.panel), width = plan.shape().head_dim;
   const HeadRows<T> sums = QuerySums(problem, b, h);
+  attention::QueryRow rows[simd::kWidestPanelBytes / sizeof(float)];
   for (int64_t begin = first * cut.panel; begin < queries; begin += cut.panel) {
     const int64_t end = std::min(begin + cut.panel, queries);
-    const attention::PanelRange range = plan.Reach(b, h, begin, end - begin);
+    const attention::PanelRange range = plan.Panel(b, {h, h + 1}, begin, end - begin, rows);
     for (int64_t chunk = 1; problem.d_q_parts && chunk < cut.chunks; ++chunk) {
       const attention::KeyRange keys = attention::ChunkOf(range.reach, chunk, cut);
       // A chunk that a panel saw nothing of has left its part as it was.

@@ -75,7 +75,7 @@ Panel MakePanel(const attention::Plan& plan, const attention::Cut& cut, int64_t 
               .width = 0,
               .range = {}};
   panel.width = attention::RoundUp(std::max<int64_t>(panel.used(), 1), attention::kLaneQuantum);
-  panel.range = plan.PanelOfHeads(b, {head, head + cut.group}, begin, panel.count, lanes.rows);
+  panel.range = plan.Panel(b, {head, head + cut.group}, begin, panel.count, lanes.rows);
   lanes.uniform = panel.range.uniform;
   lanes.idle = panel.range.idle | (attention::LowBits(panel.width) & ~attention::LowBits(panel.used()));
   lanes.hidden = 0;

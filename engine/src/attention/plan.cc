@@ -61,51 +61,23 @@ void Include(const QueryRow& row, bool ranked, PanelRange& range, bool& any) {
 
 }  // namespace
 
-PanelRange Plan::Panel(int64_t b, int64_t h, int64_t q_begin, int64_t q_count, QueryRow* rows) const {
+PanelRange Plan::Panel(int64_t b, const KeyRange& heads, int64_t q_begin, int64_t q_count, QueryRow* rows) const {
   PanelRange range;
   bool any = false;
-  const bool ranked = order_.KeyRanks(b) != nullptr, all_same = SameForAllQueries();
+  const bool ranked = order_.KeyRanks(b) != nullptr, all_same = SameForAllQueries(), listed = order_.listed();
   const int64_t different = all_same ? std::min<int64_t>(1, q_count) : q_count;
-  const bool listed = order_.listed();
   const Band band = listed ? Band{} : order_.BandOf(b, QueryCount(b), KeyCount(b));
-  for (int64_t w = 0; w < different; ++w) {
-    const int64_t i = q_begin + w;
-    rows[w] = listed ? Row(b, h, i) : RowOf({band.Of(i), {}}, b, h, i);
-    Include(rows[w], ranked, range, any);
-    const uint64_t lanes = all_same ? LowBits(q_count) : uint64_t{1} << w;
-    if (rows[w].uniform) range.uniform |= lanes;
-    if (!rows[w].active()) range.idle |= lanes;
-  }
-  std::fill(rows + different, rows + q_count, rows[0]);
-  return range;
-}
-
-PanelRange Plan::PanelOfHeads(int64_t b, const KeyRange& heads, int64_t q_begin, int64_t q_count, QueryRow* rows) const {
-  PanelRange all;
-  for (int64_t x = 0; x < heads.end - heads.begin && q_count > 0; ++x) {
-    const int64_t first = x * q_count;
-    const PanelRange range = Panel(b, heads.begin + x, q_begin, q_count, rows + first);
-    all.uniform |= range.uniform << first;
-    all.idle |= range.idle << first;
-    if (range.reach.empty()) continue;
-    if (all.reach.empty()) {
-      all.reach = range.reach;
-      all.interior = range.interior;
-    } else {
-      all.reach = {std::min(all.reach.begin, range.reach.begin), std::max(all.reach.end, range.reach.end)};
-      all.interior = {std::max(all.interior.begin, range.interior.begin), std::min(all.interior.end, range.interior.end)};
+  for (int64_t x = 0; x < heads.end - heads.begin && q_count > 0; ++x, rows += q_count) {
+    const int64_t h = heads.begin + x;
+    for (int64_t w = 0; w < different; ++w) {
+      const int64_t i = q_begin + w;
+      rows[w] = listed ? Row(b, h, i) : RowOf({band.Of(i), {}}, b, h, i);
+      Include(rows[w], ranked, range, any);
+      const uint64_t lanes = (all_same ? LowBits(q_count) : uint64_t{1}) << (x * q_count + w);
+      if (rows[w].uniform) range.uniform |= lanes;
+      if (!rows[w].active()) range.idle |= lanes;
     }
-  }
-  return all;
-}
-
-PanelRange Plan::Reach(int64_t b, int64_t h, int64_t q_begin, int64_t q_count) const {
-  PanelRange range;
-  bool any = false;
-  for (int64_t w = 0; w < q_count; ++w) {
-    const QueryRow row = Row(b, h, q_begin + w);
-    Include(row, false, range, any);
-    if (row.uniform) range.uniform |= uint64_t{1} << w;
+    std::fill(rows + different, rows + q_count, rows[0]);
   }
   return range;
 }

@@ -61,12 +61,9 @@ class Plan {
 
   // The row of query i for head h. Heads differ only where a dense mask or a scheme leaves a query of theirs without keys.
   QueryRow Row(int64_t b, int64_t h, int64_t i) const;
-  // The rows q_begin .. q_begin + q_count - 1, at most 64, written to `rows`, and what they see together.
-  PanelRange Panel(int64_t b, int64_t h, int64_t q_begin, int64_t q_count, QueryRow* rows) const;
-  // The same of neighbouring heads side by side, at most 64 rows in all: row x * q_count + w is that of query q_begin + w for
-  // head heads.begin + x.
-  PanelRange PanelOfHeads(int64_t b, const KeyRange& heads, int64_t q_begin, int64_t q_count, QueryRow* rows) const;
-  PanelRange Reach(int64_t b, int64_t h, int64_t q_begin, int64_t q_count) const;
+  // The rows q_begin .. q_begin + q_count - 1 of neighbouring heads side by side, at most 64 in all, written to `rows`, and
+  // what they see together: row x * q_count + w is that of query q_begin + w for head heads.begin + x.
+  PanelRange Panel(int64_t b, const KeyRange& heads, int64_t q_begin, int64_t q_count, QueryRow* rows) const;
 
   // Of the keys of some pairs, which begin with a tile, those from the first to the last tile that is not hidden as a whole.
   // range: what their queries reach.
