@@ -51,6 +51,7 @@ void RunBackward(const Attention& attention, const BackwardArrays<T>& arrays, Wo
                            tangents ? &arrays.scheme_tangents : nullptr);
   // Keys without values meet no tile.
   const bool tiles = wanted.any() || layout.schemes().sums() > 0;
+  const BackwardKernels<T> kernels = BackwardKernelsInUse<T>();
   if (!tiles && layout.schemes().key_sums() == 0) return;
   CallMemory memory = layout.Memory();
   memory.Reserve(workspace);
@@ -80,10 +81,10 @@ void RunBackward(const Attention& attention, const BackwardArrays<T>& arrays, Wo
   tasks.Sort(plan);
   const BackwardCall<T> call{problem, schemes, layout.facts()};
   memory.Run(executor, work, tasks.count(),
-             [&](core::TaskQueue& queue, std::byte* scratch) { Backward(call, tasks, queue, scratch); });
+             [&](core::TaskQueue& queue, std::byte* scratch) { kernels.backward(call, tasks, queue, scratch); });
   if (const FinishTasks finish = layout.finish(); finish.count() > 0)
     memory.Run(executor, work, finish.count(),
-               [&](core::TaskQueue& queue, std::byte*) { FinishGradients(call, finish, queue); });
+               [&](core::TaskQueue& queue, std::byte*) { kernels.finish(call, finish, queue); });
   for_each_sum([&](int64_t sum) { schemes.Finish(sum); });
 }
 

@@ -42,21 +42,8 @@ void FinishGradientsOf(const dispatch::BackwardCall<T>& call, const dispatch::Fi
   });
 }
 
-void FinishGradientsF32(const dispatch::BackwardCall<float>& call, const dispatch::FinishTasks& plan, core::TaskQueue& tasks) {
-  FinishGradientsOf(call, plan, tasks);
-}
-void FinishGradientsF64(const dispatch::BackwardCall<double>& call, const dispatch::FinishTasks& plan, core::TaskQueue& tasks) {
-  FinishGradientsOf(call, plan, tasks);
-}
-
-void BackwardF32(const dispatch::BackwardCall<float>& call, const dispatch::BackwardTasks& plan, core::TaskQueue& tasks,
-                 std::byte* scratch) {
-  BackwardOf(call, plan, tasks, scratch);
-}
-void BackwardF64(const dispatch::BackwardCall<double>& call, const dispatch::BackwardTasks& plan, core::TaskQueue& tasks,
-                 std::byte* scratch) {
-  BackwardOf(call, plan, tasks, scratch);
-}
+dispatch::BackwardKernels<float> BackwardF32() { return {&BackwardOf<float>, &FinishGradientsOf<float>}; }
+dispatch::BackwardKernels<double> BackwardF64() { return {&BackwardOf<double>, &FinishGradientsOf<double>}; }
 
 }  // namespace heed::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -65,24 +52,15 @@ HWY_AFTER_NAMESPACE();
 namespace heed {
 HWY_EXPORT(BackwardF32);
 HWY_EXPORT(BackwardF64);
-HWY_EXPORT(FinishGradientsF32);
-HWY_EXPORT(FinishGradientsF64);
 
-namespace dispatch {
-
-void Backward(const BackwardCall<float>& call, const BackwardTasks& plan, core::TaskQueue& tasks, std::byte* scratch) {
-  HWY_DYNAMIC_DISPATCH(BackwardF32)(call, plan, tasks, scratch);
+template <>
+dispatch::BackwardKernels<float> dispatch::BackwardKernelsInUse() {
+  return HWY_DYNAMIC_DISPATCH(BackwardF32)();
 }
-void Backward(const BackwardCall<double>& call, const BackwardTasks& plan, core::TaskQueue& tasks, std::byte* scratch) {
-  HWY_DYNAMIC_DISPATCH(BackwardF64)(call, plan, tasks, scratch);
-}
-void FinishGradients(const BackwardCall<float>& call, const FinishTasks& plan, core::TaskQueue& tasks) {
-  HWY_DYNAMIC_DISPATCH(FinishGradientsF32)(call, plan, tasks);
-}
-void FinishGradients(const BackwardCall<double>& call, const FinishTasks& plan, core::TaskQueue& tasks) {
-  HWY_DYNAMIC_DISPATCH(FinishGradientsF64)(call, plan, tasks);
+template <>
+dispatch::BackwardKernels<double> dispatch::BackwardKernelsInUse() {
+  return HWY_DYNAMIC_DISPATCH(BackwardF64)();
 }
 
-}  // namespace dispatch
 }  // namespace heed
 #endif

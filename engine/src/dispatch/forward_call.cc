@@ -54,6 +54,7 @@ void RunForward(const Attention& attention, const ForwardArrays<T>& arrays, Work
   problem.out = arrays.out;
   problem.lse = arrays.lse;
   problem.statistics = arrays.statistics;
+  const ForwardKernels<T> kernels = ForwardKernelsInUse<T>();
   problem.remainder = arrays.remainder;
   problem.correction = arrays.correction;
   problem.largest_key = arrays.largest_key;
@@ -65,10 +66,10 @@ void RunForward(const Attention& attention, const ForwardArrays<T>& arrays, Work
   tasks.Sort(plan);
   const double work = (tangents ? 3 : 1) * ScoreWork(shape, attention::LongestReach(attention, shape, 1));
   memory.Run(executor, work, tasks.count(),
-             [&](core::TaskQueue& queue, std::byte* scratch) { Forward(call, tasks, queue, scratch); });
+             [&](core::TaskQueue& queue, std::byte* scratch) { kernels.forward(call, tasks, queue, scratch); });
   if (cut.splits == 1) return;
   memory.Run(executor, work, tasks.panels(),
-             [&](core::TaskQueue& queue, std::byte* scratch) { Merge(call, tasks, queue, scratch); });
+             [&](core::TaskQueue& queue, std::byte* scratch) { kernels.merge(call, tasks, queue, scratch); });
 }
 
 template <class T>
@@ -91,9 +92,8 @@ void RunWeights(const Attention& attention, const WeightsArrays<T>& arrays, Work
   problem.rows = arrays.rows;
   problem.weights = arrays.weights;
   const int64_t tasks = shape.batch * arrays.heads.extent[0] * attention::DivideUp(arrays.rows.extent[0], cut.panel);
-  memory.Run(executor, ScoreWork(shape, shape.kv_len), tasks, [&](core::TaskQueue& queue, std::byte* scratch) {
-    Weights(WeightsCall<T>{problem, layout.schemes(), layout.facts()}, queue, scratch);
-  });
+  memory.Run(executor, ScoreWork(shape, shape.kv_len), tasks,
+             [&](core::TaskQueue& queue, std::byte* scratch) { ForwardKernelsInUse<T>().weights(call, queue, scratch); });
 }
 
 template <class T>

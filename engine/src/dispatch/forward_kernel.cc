@@ -56,6 +56,18 @@ class ForwardWorker {
 };
 
 template <class T>
+void ForwardOf(const dispatch::ForwardCall<T>& call, const dispatch::ForwardTasks& plan, core::TaskQueue& tasks,
+               std::byte* memory) {
+  ForwardWorker<T>(call, plan, memory).Run(tasks);
+}
+
+template <class T>
+void MergeOf(const dispatch::ForwardCall<T>& call, const dispatch::ForwardTasks& plan, core::TaskQueue& tasks,
+             std::byte* memory) {
+  ForwardWorker<T>(call, plan, memory).Merge(tasks);
+}
+
+template <class T>
 void WeightsOf(const dispatch::WeightsCall<T>& call, core::TaskQueue& tasks, std::byte* memory) {
   const attention::WeightsProblem<T>& problem = call.problem;
   core::Arena arena(memory);
@@ -66,28 +78,8 @@ void WeightsOf(const dispatch::WeightsCall<T>& call, core::TaskQueue& tasks, std
   tasks.Work([&](int64_t task, int64_t) { panel.Run(task / panels / heads, task / panels % heads, task % panels); });
 }
 
-void ForwardF32(const dispatch::ForwardCall<float>& call, const dispatch::ForwardTasks& plan, core::TaskQueue& tasks,
-                std::byte* scratch) {
-  ForwardWorker<float>(call, plan, scratch).Run(tasks);
-}
-void ForwardF64(const dispatch::ForwardCall<double>& call, const dispatch::ForwardTasks& plan, core::TaskQueue& tasks,
-                std::byte* scratch) {
-  ForwardWorker<double>(call, plan, scratch).Run(tasks);
-}
-void MergeF32(const dispatch::ForwardCall<float>& call, const dispatch::ForwardTasks& plan, core::TaskQueue& tasks,
-              std::byte* scratch) {
-  ForwardWorker<float>(call, plan, scratch).Merge(tasks);
-}
-void MergeF64(const dispatch::ForwardCall<double>& call, const dispatch::ForwardTasks& plan, core::TaskQueue& tasks,
-              std::byte* scratch) {
-  ForwardWorker<double>(call, plan, scratch).Merge(tasks);
-}
-void WeightsF32(const dispatch::WeightsCall<float>& call, core::TaskQueue& tasks, std::byte* scratch) {
-  WeightsOf(call, tasks, scratch);
-}
-void WeightsF64(const dispatch::WeightsCall<double>& call, core::TaskQueue& tasks, std::byte* scratch) {
-  WeightsOf(call, tasks, scratch);
-}
+dispatch::ForwardKernels<float> ForwardF32() { return {&ForwardOf<float>, &MergeOf<float>, &WeightsOf<float>}; }
+dispatch::ForwardKernels<double> ForwardF64() { return {&ForwardOf<double>, &MergeOf<double>, &WeightsOf<double>}; }
 
 }  // namespace heed::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -96,32 +88,15 @@ HWY_AFTER_NAMESPACE();
 namespace heed {
 HWY_EXPORT(ForwardF32);
 HWY_EXPORT(ForwardF64);
-HWY_EXPORT(MergeF32);
-HWY_EXPORT(MergeF64);
-HWY_EXPORT(WeightsF32);
-HWY_EXPORT(WeightsF64);
 
-namespace dispatch {
-
-void Forward(const ForwardCall<float>& call, const ForwardTasks& plan, core::TaskQueue& tasks, std::byte* scratch) {
-  HWY_DYNAMIC_DISPATCH(ForwardF32)(call, plan, tasks, scratch);
+template <>
+dispatch::ForwardKernels<float> dispatch::ForwardKernelsInUse() {
+  return HWY_DYNAMIC_DISPATCH(ForwardF32)();
 }
-void Forward(const ForwardCall<double>& call, const ForwardTasks& plan, core::TaskQueue& tasks, std::byte* scratch) {
-  HWY_DYNAMIC_DISPATCH(ForwardF64)(call, plan, tasks, scratch);
-}
-void Merge(const ForwardCall<float>& call, const ForwardTasks& plan, core::TaskQueue& tasks, std::byte* scratch) {
-  HWY_DYNAMIC_DISPATCH(MergeF32)(call, plan, tasks, scratch);
-}
-void Merge(const ForwardCall<double>& call, const ForwardTasks& plan, core::TaskQueue& tasks, std::byte* scratch) {
-  HWY_DYNAMIC_DISPATCH(MergeF64)(call, plan, tasks, scratch);
-}
-void Weights(const WeightsCall<float>& call, core::TaskQueue& tasks, std::byte* scratch) {
-  HWY_DYNAMIC_DISPATCH(WeightsF32)(call, tasks, scratch);
-}
-void Weights(const WeightsCall<double>& call, core::TaskQueue& tasks, std::byte* scratch) {
-  HWY_DYNAMIC_DISPATCH(WeightsF64)(call, tasks, scratch);
+template <>
+dispatch::ForwardKernels<double> dispatch::ForwardKernelsInUse() {
+  return HWY_DYNAMIC_DISPATCH(ForwardF64)();
 }
 
-}  // namespace dispatch
 }  // namespace heed
 #endif

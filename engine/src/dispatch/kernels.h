@@ -1,6 +1,5 @@
-// The kernels behind run-time dispatch, one entry per pass and type. Each call is one worker: it builds what it works with once
-// and takes tasks from a queue until none is left. Implemented for every SIMD target in *_kernel.cc; the calling
-// file chooses nothing else.
+// The kernels behind run-time dispatch. Each call is one worker: it builds what it works with once and takes tasks from a queue
+// until none is left. Implemented for every SIMD target in *_kernel.cc; the calling file chooses nothing else.
 #ifndef HEED_DISPATCH_KERNELS_H_
 #define HEED_DISPATCH_KERNELS_H_
 
@@ -29,27 +28,29 @@ using WeightsCall = CallOf<attention::WeightsProblem<T>, T>;
 template <class T>
 using BackwardCall = CallOf<attention::BackwardProblem<T>, T>;
 
-// scratch, of all: the bytes of a ForwardScratch, or BackwardScratch, and of what the schemes lay out behind it.
+// Those of the target in use. scratch, of all: the bytes of a ForwardScratch, or BackwardScratch, and of what the schemes lay
+// out behind it.
+template <class T>
+struct ForwardKernels {
+  // Tasks are those of `plan`; then its panels, whose splits are merged.
+  void (*forward)(const ForwardCall<T>& call, const ForwardTasks& plan, core::TaskQueue& tasks, std::byte* scratch);
+  void (*merge)(const ForwardCall<T>& call, const ForwardTasks& plan, core::TaskQueue& tasks, std::byte* scratch);
+  // Tasks are a panel's worth of the rows asked for, of one head: B * heads * panels of rows.
+  void (*weights)(const WeightsCall<T>& call, core::TaskQueue& tasks, std::byte* scratch);
+};
+template <class T>
+struct BackwardKernels {
+  // Tasks are those of `plan`.
+  void (*backward)(const BackwardCall<T>& call, const BackwardTasks& plan, core::TaskQueue& tasks, std::byte* scratch);
+  // Sums the parts of dQ, dK and dV, and rounds dQ, where either is needed. Tasks are those of `plan`.
+  void (*finish)(const BackwardCall<T>& call, const FinishTasks& plan, core::TaskQueue& tasks);
+};
 
-// Tasks are those of `plan`.
-void Forward(const ForwardCall<float>& call, const ForwardTasks& plan, core::TaskQueue& tasks, std::byte* scratch);
-void Forward(const ForwardCall<double>& call, const ForwardTasks& plan, core::TaskQueue& tasks, std::byte* scratch);
-
-// Tasks are the panels of `plan`, whose splits are merged.
-void Merge(const ForwardCall<float>& call, const ForwardTasks& plan, core::TaskQueue& tasks, std::byte* scratch);
-void Merge(const ForwardCall<double>& call, const ForwardTasks& plan, core::TaskQueue& tasks, std::byte* scratch);
-
-// Tasks are a panel's worth of the rows asked for, of one head: B * heads * panels of rows.
-void Weights(const WeightsCall<float>& call, core::TaskQueue& tasks, std::byte* scratch);
-void Weights(const WeightsCall<double>& call, core::TaskQueue& tasks, std::byte* scratch);
-
-// Tasks are those of `plan`.
-void Backward(const BackwardCall<float>& call, const BackwardTasks& plan, core::TaskQueue& tasks, std::byte* scratch);
-void Backward(const BackwardCall<double>& call, const BackwardTasks& plan, core::TaskQueue& tasks, std::byte* scratch);
-
-// Sums the parts of dQ, dK and dV, and rounds dQ, where either is needed. Tasks are those of `plan`.
-void FinishGradients(const BackwardCall<float>& call, const FinishTasks& plan, core::TaskQueue& tasks);
-void FinishGradients(const BackwardCall<double>& call, const FinishTasks& plan, core::TaskQueue& tasks);
+// T: float or double.
+template <class T>
+ForwardKernels<T> ForwardKernelsInUse();
+template <class T>
+BackwardKernels<T> BackwardKernelsInUse();
 
 }  // namespace heed::dispatch
 
