@@ -62,8 +62,9 @@ struct TangentArrays {
   static int64_t OutputRows(const Shape& shape) { return shape.value_dim + 1; }
 };
 
+// What a forward call is given beside queries and keys. T: the type of the log-sum-exp and statistics.
 template <class T>
-struct ForwardProblem : Problem {
+struct ForwardOperands {
   core::Input v{};
   core::Output out{};
   View<T, 3> lse{};
@@ -72,12 +73,16 @@ struct ForwardProblem : Problem {
   View<T, 3> correction{};   // what rounding took from lse, or absent
   View<int64_t, 3> largest_key{};
   TangentArrays<T> tangents{};
+};
+
+template <class T>
+struct ForwardProblem : Problem, ForwardOperands<T> {
   int64_t scheme_rows = 0;  // rows that schemes, or tangents, carry along behind the output
   T* parts = nullptr;       // partial states of the splits, see SplitPart; null where panels are not split
 
   bool wants_statistics() const {
-    return statistics.entropy.present() || statistics.max_weight.present() || statistics.mean_distance.present() ||
-           largest_key.present();
+    const heed::Statistics<T>& of = this->statistics;
+    return of.entropy.present() || of.max_weight.present() || of.mean_distance.present() || this->largest_key.present();
   }
 };
 
@@ -90,14 +95,18 @@ struct BackwardTangentArrays {
 };
 
 template <class T>
-struct WeightsProblem : Problem {
+struct WeightsOperands {
   View<const T, 3> lse{};
   View<const int64_t, 1> heads{}, rows{};  // those asked for
   View<T, 4> weights{};                    // [B, heads, rows, Nk]
 };
 
 template <class T>
-struct BackwardProblem : Problem {
+struct WeightsProblem : Problem, WeightsOperands<T> {};
+
+// What a backward call is given beside queries and keys, and where its gradients go.
+template <class T>
+struct BackwardOperands {
   core::Input v{}, out{};
   View<const T, 3> lse{};
   core::Input d_out{};
@@ -105,9 +114,13 @@ struct BackwardProblem : Problem {
   core::Input remainder{};        // of out, or without data
   View<const T, 3> correction{};  // of lse, or absent
   StatisticGradients<T> statistics{};
-  BackwardTangentArrays<T> tangents{};
   core::Output d_q{}, d_k{}, d_v{};  // without data where not wanted; of a call about tangents those of the gradients
-  bool wants_scores = true;          // whether anything that the scores are made of has a gradient that is wanted
+  BackwardTangentArrays<T> tangents{};
+};
+
+// Where a backward call sums up what it cannot in the caller's rows.
+template <class T>
+struct BackwardSums {
   // dQ of all queries in T [Hq, queries of all rows, D], where the caller's elements are narrower; else null.
   T* d_q_wide = nullptr;
   // Partial dQ [chunks - 1, Hq, queries of all rows, D] of the chunks after the first, or null where one task walks all chunks.
@@ -116,22 +129,27 @@ struct BackwardProblem : Problem {
   // chunks, pieces]; null where pieces are summed by one task, which then is the one that knows.
   T *d_k_parts = nullptr, *d_v_parts = nullptr;
   bool* piece_sees = nullptr;
+};
 
-  bool pieces_apart() const { return piece_sees != nullptr; }
+template <class T>
+struct BackwardProblem : Problem, BackwardOperands<T>, BackwardSums<T> {
+  bool wants_scores = true;  // whether anything that the scores are made of has a gradient that is wanted
+
+  bool pieces_apart() const { return this->piece_sees != nullptr; }
   // The first of a key head's rows for batch row b, of one of `parts`, rows of `width` elements.
   T* KeyPart(T* parts, int64_t width, int64_t b, int64_t kv_head, int64_t piece) const {
     return parts + ((piece * plan.shape().kv_heads + kv_head) * plan.AllKeys() + plan.KeysBefore(b)) * width;
   }
   // [pieces] of a chunk
   bool* PiecesThatSee(int64_t b, int64_t kv_head, int64_t chunk) const {
-    return piece_sees + ((b * plan.shape().kv_heads + kv_head) * cut.chunks + chunk) * cut.pieces;
+    return this->piece_sees + ((b * plan.shape().kv_heads + kv_head) * cut.chunks + chunk) * cut.pieces;
   }
 
   // The first of head h's rows for batch row b, D elements each.
-  T* WideQueries(int64_t b, int64_t h) const { return d_q_wide + QueryRowIndex(b, h) * plan.shape().head_dim; }
+  T* WideQueries(int64_t b, int64_t h) const { return this->d_q_wide + QueryRowIndex(b, h) * plan.shape().head_dim; }
   T* QueryPart(int64_t b, int64_t h, int64_t chunk) const {
     const Shape& shape = plan.shape();
-    return d_q_parts + ((chunk - 1) * shape.q_heads * plan.AllQueries() + QueryRowIndex(b, h)) * shape.head_dim;
+    return this->d_q_parts + ((chunk - 1) * shape.q_heads * plan.AllQueries() + QueryRowIndex(b, h)) * shape.head_dim;
   }
 
  private:

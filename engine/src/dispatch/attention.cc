@@ -13,15 +13,15 @@ void Forward(const Attention& attention, const ForwardInputs<T>& inputs, const F
              Executor& executor) {
   using core::OperandOf;
   dispatch::RunForward<Accum<T>>(attention,
-                                 {.q = OperandOf(inputs.q),
-                                  .k = OperandOf(inputs.k),
-                                  .v = OperandOf(inputs.v),
-                                  .out = OperandOf(results.out),
-                                  .lse = results.lse,
-                                  .statistics = results.statistics,
-                                  .remainder = OperandOf(results.remainder),
-                                  .correction = results.correction,
-                                  .largest_key = results.largest_key},
+                                 {{.v = OperandOf(inputs.v),
+                                   .out = OperandOf(results.out),
+                                   .lse = results.lse,
+                                   .statistics = results.statistics,
+                                   .remainder = OperandOf(results.remainder),
+                                   .correction = results.correction,
+                                   .largest_key = results.largest_key},
+                                  OperandOf(inputs.q),
+                                  OperandOf(inputs.k)},
                                  workspace, executor);
 }
 
@@ -30,8 +30,7 @@ void Tangent(const Attention& attention, View<const std::type_identity_t<T>, 4> 
              View<const std::type_identity_t<T>, 4> v, const Tangents<T>& tangents, View<T, 4> out, View<T, 4> t_out,
              View<Accum<T>, 3> lse, View<Accum<T>, 3> t_lse, Workspace& workspace, Executor& executor) {
   using core::OperandOf;
-  dispatch::ForwardArrays<Accum<T>> arrays{
-      .q = OperandOf(q), .k = OperandOf(k), .v = OperandOf(v), .out = OperandOf(out), .lse = lse};
+  dispatch::ForwardArrays<Accum<T>> arrays{{.v = OperandOf(v), .out = OperandOf(out), .lse = lse}, OperandOf(q), OperandOf(k)};
   arrays.tangents = {.wanted = true,
                      .q = OperandOf(tangents.q),
                      .k = OperandOf(tangents.k),
@@ -47,20 +46,20 @@ namespace {
 template <class T>
 dispatch::BackwardArrays<Accum<T>> ArraysOf(const BackwardInputs<T>& inputs, const InputGradients<T>& gradients) {
   using core::OperandOf;
-  return {.q = OperandOf(inputs.q),
-          .k = OperandOf(inputs.k),
-          .v = OperandOf(inputs.v),
-          .out = OperandOf(inputs.out),
-          .lse = inputs.lse,
-          .d_out = OperandOf(inputs.d_out),
-          .d_lse = inputs.d_lse,
-          .remainder = OperandOf(inputs.remainder),
-          .correction = inputs.correction,
-          .statistics = inputs.statistics,
-          .d_q = OperandOf(gradients.q),
-          .d_k = OperandOf(gradients.k),
-          .d_v = OperandOf(gradients.v),
-          .d_biases = gradients.biases};
+  return {{.v = OperandOf(inputs.v),
+           .out = OperandOf(inputs.out),
+           .lse = inputs.lse,
+           .d_out = OperandOf(inputs.d_out),
+           .d_lse = inputs.d_lse,
+           .remainder = OperandOf(inputs.remainder),
+           .correction = inputs.correction,
+           .statistics = inputs.statistics,
+           .d_q = OperandOf(gradients.q),
+           .d_k = OperandOf(gradients.k),
+           .d_v = OperandOf(gradients.v)},
+          OperandOf(inputs.q),
+          OperandOf(inputs.k),
+          gradients.biases};
 }
 
 }  // namespace
@@ -95,9 +94,9 @@ void Weights(const Attention& attention, View<const T, 4> q, View<const T, 4> k,
              View<const int64_t, 1> heads, View<const int64_t, 1> rows, View<Accum<T>, 4> weights, Workspace& workspace,
              Executor& executor) {
   using core::OperandOf;
-  dispatch::RunWeights<Accum<T>>(
-      attention, {.q = OperandOf(q), .k = OperandOf(k), .lse = lse, .heads = heads, .rows = rows, .weights = weights},
-      workspace, executor);
+  dispatch::RunWeights<Accum<T>>(attention,
+                                 {{.lse = lse, .heads = heads, .rows = rows, .weights = weights}, OperandOf(q), OperandOf(k)},
+                                 workspace, executor);
 }
 
 namespace {

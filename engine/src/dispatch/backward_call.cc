@@ -11,34 +11,6 @@ namespace heed::dispatch {
 using attention::Cut;
 using attention::WantedOperands;
 
-namespace {
-
-template <class T>
-using Sums = typename BackwardLayout<T>::Sums;
-
-template <class T>
-void Describe(const BackwardArrays<T>& arrays, const Sums<T>& sums, attention::BackwardProblem<T>& problem) {
-  problem.v = arrays.v;
-  problem.out = arrays.out;
-  problem.lse = arrays.lse;
-  problem.d_out = arrays.d_out;
-  problem.d_lse = arrays.d_lse;
-  problem.remainder = arrays.remainder;
-  problem.correction = arrays.correction;
-  problem.statistics = arrays.statistics;
-  problem.tangents = arrays.tangents;
-  problem.d_q = arrays.d_q;
-  problem.d_k = arrays.d_k;
-  problem.d_v = arrays.d_v;
-  problem.d_q_wide = sums.queries;
-  problem.d_q_parts = sums.query_parts;
-  problem.d_k_parts = sums.key_parts;
-  problem.d_v_parts = sums.value_parts;
-  problem.piece_sees = sums.piece_sees;
-}
-
-}  // namespace
-
 template <class T>
 void RunBackward(const Attention& attention, const BackwardArrays<T>& arrays, Workspace& workspace, Executor& executor) {
   const Shape shape = CheckBackward(attention, arrays);
@@ -51,12 +23,11 @@ void RunBackward(const Attention& attention, const BackwardArrays<T>& arrays, Wo
                            tangents ? &arrays.scheme_tangents : nullptr);
   // Keys without values meet no tile.
   const bool tiles = wanted.any() || layout.schemes().sums() > 0;
-  const BackwardKernels<T> kernels = BackwardKernelsInUse<T>();
   if (!tiles && layout.schemes().key_sums() == 0) return;
   CallMemory memory = layout.Memory();
   memory.Reserve(workspace);
   core::Arena arena(memory.shared());
-  const Sums<T> sums = layout.LayShared(arena);
+  const attention::BackwardSums<T> sums = layout.LayShared(arena);
   const position::SchemeSet<T>& schemes = layout.schemes();
   schemes.Prepare();
   const double work = (tangents ? kBackwardTangentWork : kBackwardWork) * ScoreWork(shape, shape.kv_len);
@@ -67,8 +38,8 @@ void RunBackward(const Attention& attention, const BackwardArrays<T>& arrays, Wo
   for_each_sum([&](int64_t sum) { schemes.Clear(sum); });
 
   const position::KeyOfScheme key(attention);
-  attention::BackwardProblem<T> problem{attention::ProblemOf(attention, plan, cut, arrays.q, arrays.k, key.IfAny(), tangents)};
-  Describe(arrays, sums, problem);
+  attention::BackwardProblem<T> problem{attention::ProblemOf(attention, plan, cut, arrays.q, arrays.k, key.IfAny(), tangents),
+                                        arrays, sums};
   problem.wants_scores = wanted.queries || wanted.keys || schemes.wants_scores();
   if (const int64_t keys = schemes.key_sums(); keys > 0) {
     const KeyGradients<T> gradients(problem);
@@ -80,6 +51,7 @@ void RunBackward(const Attention& attention, const BackwardArrays<T>& arrays, Wo
   BackwardTasks& tasks = layout.tasks();
   tasks.Sort(plan);
   const BackwardCall<T> call{problem, schemes, layout.facts()};
+  const BackwardKernels<T> kernels = BackwardKernelsInUse<T>();
   memory.Run(executor, work, tasks.count(),
              [&](core::TaskQueue& queue, std::byte* scratch) { kernels.backward(call, tasks, queue, scratch); });
   if (const FinishTasks finish = layout.finish(); finish.count() > 0)

@@ -51,25 +51,20 @@ class BackwardLayout {
     return {facts_.shape, facts_.cut, wanted_.queries && (facts_.narrow || query_parts()), apart_ == Apart::kPieces};
   }
 
-  // dQ in T where elements are narrower, and what runs apart; null where there is no need.
-  struct Sums {
-    T *queries = nullptr, *query_parts = nullptr, *key_parts = nullptr, *value_parts = nullptr;
-    bool* piece_sees = nullptr;
-  };
-  Sums LayShared(core::Arena& arena) {
+  attention::BackwardSums<T> LayShared(core::Arena& arena) {
     tasks_.LayOrder(arena);
     schemes_.LayShared(arena);
-    Sums sums;
+    attention::BackwardSums<T> sums;
     const Shape& shape = facts_.shape;
     const attention::Cut& cut = facts_.cut;
     const Packed& packed = facts_.attention.packed;
     const int64_t queries = packed.present() ? packed.query_offsets(shape.batch) : shape.batch * shape.q_len;
     const int64_t keys = packed.present() ? packed.key_offsets(shape.batch) : shape.batch * shape.kv_len;
-    if (wanted_.queries && facts_.narrow) sums.queries = arena.Take<T>(shape.q_heads, queries, shape.head_dim);
-    if (query_parts()) sums.query_parts = arena.Take<T>(cut.chunks - 1, shape.q_heads, queries, shape.head_dim);
+    if (wanted_.queries && facts_.narrow) sums.d_q_wide = arena.Take<T>(shape.q_heads, queries, shape.head_dim);
+    if (query_parts()) sums.d_q_parts = arena.Take<T>(cut.chunks - 1, shape.q_heads, queries, shape.head_dim);
     if (apart_ != Apart::kPieces) return sums;
-    if (wanted_.keys) sums.key_parts = arena.Take<T>(cut.pieces, shape.kv_heads, keys, cut.head_dim);
-    if (wanted_.values) sums.value_parts = arena.Take<T>(cut.pieces, shape.kv_heads, keys, cut.value_dim);
+    if (wanted_.keys) sums.d_k_parts = arena.Take<T>(cut.pieces, shape.kv_heads, keys, cut.head_dim);
+    if (wanted_.values) sums.d_v_parts = arena.Take<T>(cut.pieces, shape.kv_heads, keys, cut.value_dim);
     sums.piece_sees = arena.Take<bool>(shape.batch, shape.kv_heads, cut.chunks, cut.pieces);
     return sums;
   }

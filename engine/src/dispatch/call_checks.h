@@ -13,39 +13,21 @@ using core::Output;
 
 // The arrays of a call without their types. T is the type of lse, statistics and tables.
 template <class T>
-struct ForwardArrays {
-  Input q, k, v;
-  Output out;
-  View<T, 3> lse;
-  Statistics<T> statistics{};
-  Output remainder{};
-  View<T, 3> correction{};
-  View<int64_t, 3> largest_key{};
-  attention::TangentArrays<T> tangents{};
+struct ForwardArrays : attention::ForwardOperands<T> {
+  Input q{}, k{};
   BiasGradients<T> scheme_tangents{};  // only read
 };
 
 template <class T>
-struct BackwardArrays {
-  Input q, k, v, out;
-  View<const T, 3> lse;
-  Input d_out;
-  View<const T, 3> d_lse;
-  Input remainder;
-  View<const T, 3> correction;
-  StatisticGradients<T> statistics;
-  Output d_q, d_k, d_v;
-  BiasGradients<T> d_biases;
-  attention::BackwardTangentArrays<T> tangents{};  // then the four above are the tangents of these gradients
-  BiasGradients<T> scheme_tangents{};              // only read
+struct BackwardArrays : attention::BackwardOperands<T> {
+  Input q{}, k{};
+  BiasGradients<T> d_biases{};         // of a call about tangents those of the gradients
+  BiasGradients<T> scheme_tangents{};  // only read
 };
 
 template <class T>
-struct WeightsArrays {
-  Input q, k;
-  View<const T, 3> lse;
-  View<const int64_t, 1> heads, rows;
-  View<T, 4> weights;
+struct WeightsArrays : attention::WeightsOperands<T> {
+  Input q{}, k{};
 };
 
 // The shape of a call, after checking every argument: for packed sequences batch counts them and lengths are the longest.

@@ -49,19 +49,12 @@ void RunForward(const Attention& attention, const ForwardArrays<T>& arrays, Work
   layout.schemes().Prepare();
 
   const position::KeyOfScheme<T> key(attention, tangents ? &arrays.scheme_tangents : nullptr);
-  attention::ForwardProblem<T> problem{attention::ProblemOf(attention, plan, cut, arrays.q, arrays.k, key.IfAny(), tangents)};
-  problem.v = arrays.v;
-  problem.out = arrays.out;
-  problem.lse = arrays.lse;
-  problem.statistics = arrays.statistics;
-  const ForwardKernels<T> kernels = ForwardKernelsInUse<T>();
-  problem.remainder = arrays.remainder;
-  problem.correction = arrays.correction;
-  problem.largest_key = arrays.largest_key;
-  problem.tangents = arrays.tangents;
+  attention::ForwardProblem<T> problem{attention::ProblemOf(attention, plan, cut, arrays.q, arrays.k, key.IfAny(), tangents),
+                                       arrays};
   problem.scheme_rows = layout.facts().scheme_rows;
   problem.parts = parts;
   const ForwardCall<T> call{problem, layout.schemes(), layout.facts()};
+  const ForwardKernels<T> kernels = ForwardKernelsInUse<T>();
   ForwardTasks& tasks = layout.tasks();
   tasks.Sort(plan);
   const double work = (tangents ? 3 : 1) * ScoreWork(shape, attention::LongestReach(attention, shape, 1));
@@ -86,11 +79,9 @@ void RunWeights(const Attention& attention, const WeightsArrays<T>& arrays, Work
   layout.LayShared(arena);
   layout.schemes().Prepare();
   const position::KeyOfScheme key(attention);
-  attention::WeightsProblem<T> problem{attention::ProblemOf(attention, plan, cut, arrays.q, arrays.k, key.IfAny())};
-  problem.lse = arrays.lse;
-  problem.heads = arrays.heads;
-  problem.rows = arrays.rows;
-  problem.weights = arrays.weights;
+  const attention::WeightsProblem<T> problem{attention::ProblemOf(attention, plan, cut, arrays.q, arrays.k, key.IfAny()),
+                                             arrays};
+  const WeightsCall<T> call{problem, layout.schemes(), layout.facts()};
   const int64_t tasks = shape.batch * arrays.heads.extent[0] * attention::DivideUp(arrays.rows.extent[0], cut.panel);
   memory.Run(executor, ScoreWork(shape, shape.kv_len), tasks,
              [&](core::TaskQueue& queue, std::byte* scratch) { ForwardKernelsInUse<T>().weights(call, queue, scratch); });
