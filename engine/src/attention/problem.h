@@ -185,13 +185,7 @@ struct Lanes {
   uint64_t hidden;                 // bit w: lane w sees nothing of any tile; what it holds enters no sum over lanes
 
   void Lay(core::Arena& arena, const Cut& cut) {
-    rows = arena.Take<QueryRow>(cut.panel);
-    query = arena.Take<int64_t>(cut.panel);
-    head = arena.Take<int64_t>(cut.panel);
-    first = arena.Take<T>(cut.panel);
-    last = arena.Take<T>(cut.panel);
-    rank_first = arena.Take<Rank<T>>(cut.panel);
-    rank_last = arena.Take<Rank<T>>(cut.panel);
+    arena.TakeEach(cut.panel, rows, query, head, first, last, rank_first, rank_last);
     visible = arena.Take<uint64_t>(cut.tile);
   }
 };
@@ -289,7 +283,7 @@ struct TangentScratch {
     scores = arena.Take<T>(cut.tile * cut.panel);
     keys.Lay(arena, walked, held, false, cut.head_dim, cut.tile);
     values.Lay(arena, walked, held, false, cut.value_dim, cut.tile);
-    for (T** row : {&masses, &moments, &seen}) *row = arena.Take<T>(cut.panel);
+    arena.TakeEach(cut.panel, masses, moments, seen);
   }
 };
 
@@ -316,15 +310,9 @@ struct ForwardScratch : ScoreScratch<T> {
     ScoreScratch<T>::Lay(arena, facts, walked, held);
     scores = arena.Take<T>(cut.tile * cut.panel);
     values.Lay(arena, walked, held, facts.narrow, cut.value_dim, cut.tile);
-    minus_max = arena.Take<T>(cut.panel);
-    sum = arena.Take<T>(cut.panel);
-    largest = arena.Take<T>(cut.panel);
-    weighted = arena.Take<T>(cut.panel);
-    key_high = arena.Take<T>(cut.panel);
-    key_low = arena.Take<T>(cut.panel);
+    arena.TakeEach(cut.panel, minus_max, sum, largest, weighted, key_high, key_low);
     output = arena.Take<T>(OutputRows(facts.shape, facts.scheme_rows) * cut.panel);
-    few_output = arena.Take<T>(facts.QueriesInRows() * cut.value_dim);
-    few_before = arena.Take<T>(facts.QueriesInRows() * cut.value_dim);
+    arena.TakeEach(facts.QueriesInRows() * cut.value_dim, few_output, few_before);
     weight_pairs = arena.Take<uint32_t>(facts.InPairs(cut.tile / 2), cut.panel);
     if (facts.tangents) tangents.Lay(arena, facts, walked, held);
   }
@@ -356,10 +344,7 @@ struct StatisticScratch {
 
   void Lay(core::Arena& arena, const ScratchFacts& facts) {
     const Cut& cut = facts.cut;
-    d_entropy = arena.Take<T>(cut.panel);
-    d_max_weight = arena.Take<T>(cut.panel);
-    d_mean_distance = arena.Take<T>(cut.panel);
-    largest_key = arena.Take<int64_t>(cut.panel);
+    arena.TakeEach(cut.panel, d_entropy, d_max_weight, d_mean_distance, largest_key);
     terms = arena.Take<T>(std::max<int64_t>(cut.tile * cut.panel, simd::kFewTileKeys));
   }
 };
@@ -381,10 +366,8 @@ struct BackwardTangentScratch {
     d_out = arena.Take<T>(shape.value_dim * cut.panel);
     d_out_rows = arena.Take<T>(cut.panel * cut.value_dim);
     out = arena.Take<T>(shape.value_dim * cut.panel);
-    centres = arena.Take<T>(cut.panel);
-    minus_delta = arena.Take<T>(cut.panel);
-    weights = arena.Take<T>(cut.tile * cut.panel);
-    d_scores = arena.Take<T>(cut.tile * cut.panel);
+    arena.TakeEach(cut.panel, centres, minus_delta);
+    arena.TakeEach(cut.tile * cut.panel, weights, d_scores);
     products = arena.Take<T>(facts.attention.softcap ? cut.tile * cut.panel : 0);
     before = arena.Take<T>(cut.tile * cut.panel);
     keys.Lay(arena, walked, facts.narrow, false, cut.head_dim, cut.tile);
@@ -427,13 +410,8 @@ struct BackwardScratch : ScoreScratch<T> {
     d_out = arena.Take<T>(shape.value_dim * cut.panel);
     out = arena.Take<T>(cut.value_dim, cut.panel);
     d_out_rows = arena.Take<T>(cut.panel * cut.value_dim);
-    minus_lse = arena.Take<T>(cut.panel);
-    correction = arena.Take<T>(cut.panel);
-    reference = arena.Take<T>(cut.panel);
-    sum = arena.Take<T>(cut.panel);
-    minus_delta = arena.Take<T>(cut.panel);
-    weights = arena.Take<T>(cut.tile * cut.panel);
-    d_scores = arena.Take<T>(cut.tile * cut.panel);
+    arena.TakeEach(cut.panel, minus_lse, correction, reference, sum, minus_delta);
+    arena.TakeEach(cut.tile * cut.panel, weights, d_scores);
     d_queries = arena.Take<T>(shape.head_dim * cut.panel);
     values.Lay(arena, walked, facts.narrow, facts.narrow, cut.value_dim, cut.tile);
     d_keys = arena.Take<T>(wanted.keys ? walked * cut.head_dim : 0);
@@ -441,12 +419,9 @@ struct BackwardScratch : ScoreScratch<T> {
     key_sums = arena.Take<T>(wanted.keys && facts.sums_pieces ? walked * cut.head_dim : 0);
     value_sums = arena.Take<T>(wanted.values && facts.sums_pieces ? walked * cut.value_dim : 0);
     const int64_t few = facts.QueriesInRows();
-    few_d_scores = arena.Take<T>(few * simd::kFewTileKeys);
-    few_kept = arena.Take<T>(few * simd::kFewTileKeys);
-    few_d_queries = arena.Take<T>(few * cut.head_dim);
-    few_before = arena.Take<T>(few * cut.head_dim);
-    d_out_pairs = arena.Take<uint32_t>(facts.InPairs(shape.value_dim), cut.panel);
-    out_pairs = arena.Take<uint32_t>(facts.InPairs(shape.value_dim), cut.panel);
+    arena.TakeEach(few * simd::kFewTileKeys, few_d_scores, few_kept);
+    arena.TakeEach(few * cut.head_dim, few_d_queries, few_before);
+    arena.TakeEach(facts.InPairs(shape.value_dim) * cut.panel, d_out_pairs, out_pairs);
     query_row_pairs = arena.Take<uint32_t>(facts.InPairs(cut.panel), cut.head_dim);
     d_out_row_pairs = arena.Take<uint32_t>(facts.InPairs(cut.panel), cut.value_dim);
     d_score_pairs = arena.Take<uint32_t>(facts.InPairs(cut.tile / 2), cut.panel);

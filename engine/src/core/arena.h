@@ -33,6 +33,12 @@ class Arena {
     return nullptr;
   }
 
+  // As many for each of several arrays, one after the other.
+  template <class... T>
+  void TakeEach(int64_t count, T*&... arrays) {
+    ((arrays = Take<T>(count)), ...);
+  }
+
   std::size_t used() const { return static_cast<std::size_t>(used_); }
 
  private:

@@ -139,12 +139,10 @@ struct Scratch {
     v = values(), out = values(), d_out = values(), scaled = values(), held = values(), u = values(), d_u = values();
     k_t = arena.Take<T>(s.dim, kChunk), v_t = arena.Take<T>(s.columns, kChunk);
     weights = square(), scores = square(), d_scores = square(), pairs = square(), products = square(), system = square();
-    carry = arena.Take<T>(s.state()), d_carry = arena.Take<T>(s.state());
-    own = arena.Take<T>(s.slot()), d_own = arena.Take<T>(s.slot());
+    arena.TakeEach(s.state(), carry, d_carry);
+    arena.TakeEach(s.slot(), own, d_own);
     state_t = arena.Take<T>(s.columns, s.key_stride());
-    from_start = arena.Take<T>(kChunk), to_end = arena.Take<T>(kChunk), row = arena.Take<T>(kChunk),
-    beta = arena.Take<T>(kChunk);
-    suffix = arena.Take<double>(kChunk), prefix = arena.Take<double>(kChunk), gradient = arena.Take<double>(kChunk);
+    arena.TakeEach(kChunk, from_start, to_end, row, beta, suffix, prefix, gradient);
     // What pads rows is 0, and stays so. Without memory the arena counts.
     if (begin && pads) std::memset(begin, 0, arena.used() - before);
     if (call.backward && !call.apart) slots = arena.Take<T>(call.sequences.longest(), s.slot());

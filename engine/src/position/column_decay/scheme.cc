@@ -73,8 +73,7 @@ void ColumnDecayCall<T>::Prepare() const {
 template <class T>
 ColumnDecayCall<T>::Scratch::Scratch(core::Arena& arena, const ColumnDecayCall& call) {
   const int64_t width = call.cut_.head_dim, panel = call.cut_.panel;
-  origin = arena.Take<double>(width);
-  for (T** row : {&fractions, &wholes, &query_cell, &key_cell}) *row = arena.Take<T>(width);
+  arena.TakeEach(width, origin, fractions, wholes, query_cell, key_cell);
   factors = arena.Take<T>(kKeys, width);
   keys = arena.Take<T>(kKeys, width);
   query_factors = arena.Take<T>(panel, width);
