@@ -9,8 +9,11 @@
 
 namespace heed::program {
 
-double InnerProduct(const TableReaders& tables, const Reading& reading, const double* indices, int count) {
+double ReadBy(const Instruction& instruction, const TableReaders& tables, const double* indices) {
+  const Reading& reading = instruction.reading;
+  const int count = static_cast<int>(instruction.operands.size());
   const TableReader& a = tables[static_cast<std::size_t>(reading.place)];
+  if (instruction.operation != Operation::kDot) return a.Read(indices, count);
   const TableReader& b = tables[static_cast<std::size_t>(reading.other)];
   Entry row_a = a.At(indices, reading.indices), row_b = b.At(indices + reading.indices, count - reading.indices);
   if (!row_a.inside || !row_b.inside) return std::numeric_limits<double>::quiet_NaN();
@@ -103,10 +106,7 @@ void Evaluation::Compute(const Instruction& instruction, const Stretch& stretch,
       return each([&](int64_t n) {
         std::array<double, 8> indices{};
         for (std::size_t o = 0; o < operands; ++o) indices[o] = x[o][n];
-        const auto& reading = instruction.reading;
-        return instruction.operation == kDot
-                   ? InnerProduct(tables_, reading, indices.data(), static_cast<int>(operands))
-                   : tables_[static_cast<std::size_t>(reading.place)].Read(indices.data(), static_cast<int>(operands));
+        return ReadBy(instruction, tables_, indices.data());
       });
     // Those that a compiler makes vectors of.
     case kAdd:

@@ -14,24 +14,20 @@ using enum Operation;
 // Entries of a table that are looked at one by one.
 constexpr double kMostEntries = 512;
 
-Interval Hull(const Interval& a, const Interval& b) {
-  return {std::min(a.low, b.low), std::max(a.high, b.high), a.nan || b.nan};
-}
-
 Interval Truth(bool always, bool never) { return {always ? 1.0 : 0.0, never ? 0.0 : 1.0, false}; }
 
 bool Contains(const Interval& a, double number) { return a.low <= number && number <= a.high; }
 
 // Of the numbers at the corners, for what is monotone in each operand; anything where one of them is no number.
 Interval Corners(Operation operation, const Interval& a, const Interval& b) {
-  Interval corners{std::numeric_limits<double>::infinity(), -std::numeric_limits<double>::infinity(), a.nan || b.nan};
+  Interval corners = Interval::Nothing();
+  corners.nan = a.nan || b.nan;
   for (double x : {a.low, a.high})
     for (double y : {b.low, b.high}) {
       const double numbers[] = {x, y};
       const double corner = Compute(operation, numbers);
       if (std::isnan(corner)) return Interval::Anything();
-      corners.low = std::min(corners.low, corner);
-      corners.high = std::max(corners.high, corner);
+      corners = Hull(corners, Interval::Of(corner));
     }
   return corners;
 }
@@ -59,10 +55,8 @@ Interval Growing(Operation operation, const Interval& a, double lowest) {
 
 Interval RemainderOf(const Interval& a, const Interval& b) {
   if (a.nan || b.nan || Contains(b, 0) || Endless(a) || Endless(b)) return Interval::Anything();
-  if (b.single() && FloorQuotient(a.low, b.low) == FloorQuotient(a.high, b.low)) {
-    const double ends[] = {FloorRemainder(a.low, b.low), FloorRemainder(a.high, b.low)};
-    return {std::min(ends[0], ends[1]), std::max(ends[0], ends[1]), false};
-  }
+  if (b.single() && FloorQuotient(a.low, b.low) == FloorQuotient(a.high, b.low))
+    return Hull(Interval::Of(FloorRemainder(a.low, b.low)), Interval::Of(FloorRemainder(a.high, b.low)));
   return b.low > 0 ? Interval{0, b.high, false} : Interval{b.low, 0, false};
 }
 
@@ -98,12 +92,11 @@ Interval ReadOf(const Instruction& read, const Interval* indices, const TableRea
   if (!(entries <= kMostEntries)) return otherwise;
   std::array<double, 4> index{};
   for (int x = 0; x < dimensions; ++x) index[static_cast<std::size_t>(x)] = indices[x].low;
-  Interval all{std::numeric_limits<double>::infinity(), -std::numeric_limits<double>::infinity(), false};
+  Interval all = Interval::Nothing();
   for (int next = 0; next >= 0;) {
     const double entry = table.Read(index.data(), dimensions);
     if (std::isnan(entry)) return otherwise;
-    all.low = std::min(all.low, entry);
-    all.high = std::max(all.high, entry);
+    all = Hull(all, Interval::Of(entry));
     for (next = dimensions - 1; next >= 0; --next) {
       double& at = index[static_cast<std::size_t>(next)];
       if (++at <= indices[next].high) break;

@@ -2,6 +2,7 @@
 #ifndef HEED_PROGRAM_INTERVAL_H_
 #define HEED_PROGRAM_INTERVAL_H_
 
+#include <algorithm>
 #include <limits>
 
 #include "program/code.h"
@@ -18,11 +19,20 @@ struct Interval {
   static Interval Anything() {
     return {-std::numeric_limits<double>::infinity(), std::numeric_limits<double>::infinity(), true};
   }
+  // What joins with anything to that.
+  static Interval Nothing() {
+    return {std::numeric_limits<double>::infinity(), -std::numeric_limits<double>::infinity(), false};
+  }
   bool single() const { return low == high && !nan; }
   // Of a boolean: whether it is always true, always false.
   bool always() const { return low != 0 && !nan; }
   bool never() const { return high == 0 && !nan; }
 };
+
+// All numbers of both, and those between.
+inline Interval Hull(const Interval& a, const Interval& b) {
+  return {std::min(a.low, b.low), std::max(a.high, b.high), a.nan || b.nan};
+}
 
 // The interval that holds an instruction's results, whatever its operands are within theirs.
 Interval IntervalOf(const Instruction& instruction, const Interval* operands, const TableReaders& tables);

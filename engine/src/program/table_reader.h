@@ -143,8 +143,8 @@ void ForEachReadEntry(const TableReaders& tables, const Reading& reading, bool d
   }
 }
 
-// The inner product of two rows; NaN where either is outside.
-double InnerProduct(const TableReaders& tables, const Reading& reading, const double* indices, int count);
+// What an instruction reads: an entry, or the inner product of two rows, NaN where either is outside.
+double ReadBy(const Instruction& instruction, const TableReaders& tables, const double* indices);
 
 }  // namespace heed::program
 

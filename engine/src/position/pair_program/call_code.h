@@ -45,9 +45,9 @@ class CallCode {
   void Prepare() const { values_.Fill(); }
 
   const program::Code& code() const { return code_; }
-  const std::vector<program::Domain>& domains() const { return domains_; }
   const program::PairCode& pairs() const { return pairs_; }
   const PairForm& form() const { return form_; }
+  const program::TableReaders& tables() const { return tables_; }
   bool result_is_given() const { return pairs_.results[0].operand.place == program::Operand::Place::kGiven; }
 
   template <class E>
@@ -56,17 +56,6 @@ class CallCode {
       return values_.narrow(given, b, h);
     else
       return values_.wide(given, b, h);
-  }
-  // The table that a reading instruction reads, or the first of two.
-  const program::TableReader& table(const program::Instruction& instruction) const {
-    return tables_[static_cast<std::size_t>(instruction.reading.place)];
-  }
-  // What a reading instruction reads.
-  double Read(const program::Instruction& instruction, const double* indices) const {
-    const int count = static_cast<int>(instruction.operands.size());
-    if (instruction.operation == program::Operation::kDot)
-      return program::InnerProduct(tables_, instruction.reading, indices, count);
-    return tables_[static_cast<std::size_t>(instruction.reading.place)].Read(indices, count);
   }
 
  private:

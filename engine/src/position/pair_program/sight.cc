@@ -3,30 +3,20 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <limits>
 #include <map>
 
 #include "position/pair_program/given_values.h"
 #include "program/arithmetic.h"
 
 namespace heed::position {
-namespace {
-
 using program::Interval;
-
-Interval Joined(const Interval& a, const Interval& b) {
-  return {std::min(a.low, b.low), std::max(a.high, b.high), a.nan || b.nan};
-}
-constexpr Interval kNothing{std::numeric_limits<double>::infinity(), -std::numeric_limits<double>::infinity(), false};
-
-}  // namespace
 
 NumberRow::NumberRow(std::vector<double> numbers) : numbers_(std::move(numbers)) {
   for (int64_t below = static_cast<int64_t>(numbers_.size()), level = 0; below > kFan; ++level) {
-    std::vector<Interval> joined(static_cast<std::size_t>((below + kFan - 1) / kFan), kNothing);
+    std::vector<Interval> joined(static_cast<std::size_t>((below + kFan - 1) / kFan), Interval::Nothing());
     for (int64_t x = 0; x < below; ++x) {
       Interval& all = joined[static_cast<std::size_t>(x / kFan)];
-      all = Joined(all, At(level, x));
+      all = Hull(all, At(level, x));
     }
     below = static_cast<int64_t>(joined.size());
     levels_.push_back(std::move(joined));
@@ -40,11 +30,11 @@ Interval NumberRow::At(int64_t level, int64_t x) const {
 }
 
 Interval NumberRow::Over(int64_t first, int64_t last) const {
-  Interval all = kNothing;
+  Interval all = Interval::Nothing();
   const auto top = static_cast<int64_t>(levels_.size());
   for (int64_t level = 0; first <= last; ++level) {
-    while (first <= last && (level == top || first % kFan != 0)) all = Joined(all, At(level, first++));
-    while (first <= last && (level == top || last % kFan != kFan - 1)) all = Joined(all, At(level, last--));
+    while (first <= last && (level == top || first % kFan != 0)) all = Hull(all, At(level, first++));
+    while (first <= last && (level == top || last % kFan != kFan - 1)) all = Hull(all, At(level, last--));
     first /= kFan;
     // Nothing is left where the last one fell below.
     last = last < 0 ? -1 : (last + 1) / kFan - 1;
@@ -111,24 +101,19 @@ bool PairProgramSight::Hidden(int64_t b, int64_t h, int64_t i, int64_t j) const 
     const program::Instruction& instruction = code_[instructions_[x]];
     std::array<double, 8> operands{};
     for (std::size_t o = 0; o < operands_[x].size(); ++o) operands[o] = values[operands_[x][o]];
-    const int count = static_cast<int>(operands_[x].size());
-    if (instruction.operation == program::Operation::kRead) {
-      values[x] = tables_[static_cast<std::size_t>(instruction.reading.place)].Read(operands.data(), count);
-    } else if (instruction.operation == program::Operation::kDot) {
-      values[x] = program::InnerProduct(tables_, instruction.reading, operands.data(), count);
-    } else {
-      values[x] = program::Compute(instruction.operation, operands.data());
-    }
+    const bool reads = instruction.operation == program::Operation::kRead || instruction.operation == program::Operation::kDot;
+    values[x] = reads ? program::ReadBy(instruction, tables_, operands.data())
+                      : program::Compute(instruction.operation, operands.data());
   }
   return values[result_] == 0;
 }
 
 Interval PairProgramSight::GivenOver(std::size_t given, const attention::PairBlock& pairs) const {
   const program::Domain& domain = given_[given].domain;
-  Interval all = kNothing;
+  Interval all = Interval::Nothing();
   for (int64_t h = pairs.heads.begin; h < (domain.head ? pairs.heads.end : pairs.heads.begin + 1); ++h) {
     const NumberRow& row = RowOf(given, pairs.b, h);
-    const auto over = [&](int64_t first, int64_t last) { all = Joined(all, row.Over(first, last)); };
+    const auto over = [&](int64_t first, int64_t last) { all = Hull(all, row.Over(first, last)); };
     switch (domain.axis) {
       case program::Axis::kQuery:
         over(pairs.queries.begin, pairs.queries.end - 1);

@@ -430,7 +430,7 @@ class PairStrips {
   template <class E, class R>
   void ReadEntries(const program::Instruction& instruction, const std::array<StripSource<E>, 8>& sources, int64_t j,
                    const attention::KeyRange& lanes, R* out) const {
-    const program::TableReader& table = code_.table(instruction);
+    const program::TableReader& table = code_.tables()[static_cast<std::size_t>(instruction.reading.place)];
     program::EntryRow entries(lanes.end - lanes.begin);
     for (int x = 0; x < table.dimensions(); ++x) {
       const StripSource<E>& source = sources[static_cast<std::size_t>(x)];
@@ -444,7 +444,7 @@ class PairStrips {
     for (int64_t w = lanes.begin; w < lanes.end; ++w) {
       std::array<double, 8> indices{};
       for (std::size_t x = 0; x < instruction.operands.size(); ++x) indices[x] = static_cast<double>(*sources[x].At(j, w));
-      out[w] = program::Narrowed<R>(code_.Read(instruction, indices.data()));
+      out[w] = program::Narrowed<R>(program::ReadBy(instruction, code_.tables(), indices.data()));
     }
   }
 
