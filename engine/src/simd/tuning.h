@@ -89,8 +89,6 @@ constexpr int64_t kFewMaskedLanes = 8;
 // Keys per tile of theirs: the softmax of a tile waits for all of its scores and memory rests meanwhile, and begins anew with
 // its values, so it comes seldom. Scores alone stay in between. Read from memory, tiles of 256 keys take 8 % longer.
 constexpr int64_t kFewTileKeys = 1024;
-// Rows behind the one at hand that products in pairs ask for meanwhile: a tile of keys.
-constexpr int64_t kRowsAhead = kTileKeys;
 
 // A panel that meets so many keys for each of its lanes waits for those alone, and asks for them at every step of a product.
 // With fewer its own rows and those of the next panel take as long.
