@@ -3,14 +3,22 @@
 #include <set>
 #include <utility>
 
+#include <nlohmann/json.hpp>
+
 #include "heed/error.h"
 #include "heed/safetensors.h"
-#include "safetensors_index.h"
 
 namespace heed {
 namespace {
 
 constexpr int64_t kMaxTensors = 1'000'000;
+
+// Of the index of a checkpoint that is cut into several files.
+constexpr std::string_view kIndexSuffix = ".index.json", kShardSuffix = ".safetensors";
+constexpr char kWeightMap[] = "weight_map";
+constexpr std::size_t kMaxShards = 512;    // each file is open while tensors are read
+constexpr std::size_t kMaxFileName = 255;  // bytes, as file systems have it
+constexpr int kDeepestMetadata = 4;
 
 static_assert(std::endian::native == std::endian::little, "tensors are copied from and to little-endian files as they are");
 
@@ -40,33 +48,89 @@ std::string ReadHeaderText(const InputFile& file, const SafetensorsLimits& limit
   return text;
 }
 
+using Json = nlohmann::json;
+
+[[noreturn]] void FailIndex(const std::string& path, const std::string& what) { throw FileError("'" + path + "': " + what); }
+
+// The index at `path` as JSON whose parts and tensors appear once, which the parser does not ask for.
+Json ParseIndex(const std::string& path) {
+  const std::string text = ReadFile(path, SafetensorsLimits{}.header_bytes);
+  // The parser would take a NUL byte for the end.
+  if (text.find('\0') != text.npos) FailIndex(path, "the index holds a NUL byte");
+  std::string part;
+  std::set<std::string> seen;
+  const auto check = [&](int depth, Json::parse_event_t event, const Json& json) {
+    const bool opens = event == Json::parse_event_t::object_start || event == Json::parse_event_t::array_start;
+    if (opens && depth >= kDeepestMetadata)
+      FailIndex(path, "metadata nest more than " + std::to_string(kDeepestMetadata) + " levels deep");
+    if (event != Json::parse_event_t::key || depth > 2) return true;
+    const auto name = json.get<std::string>();
+    if (depth == 1) part = name;
+    if (depth == 2 && part != kWeightMap) return true;
+    if (!seen.insert(depth == 1 ? name : part + '/' + name).second) FailIndex(path, QuotedName(name) + " appears twice");
+    return true;
+  };
+  try {
+    return Json::parse(text, check);
+  } catch (const Json::parse_error& error) {
+    FailIndex(path, "byte " + std::to_string(error.byte) + ": the index is not valid JSON in UTF-8");
+  } catch (const Json::out_of_range&) {
+    FailIndex(path, "the index holds a number that no double holds");
+  }
+}
+
+// The file of each tensor by the tensor's name. Files are names beside the index.
+std::map<std::string, std::string> ReadIndex(const std::string& path) {
+  const Json index = ParseIndex(path);
+  if (!index.is_object()) FailIndex(path, "the index is not an object");
+  for (const auto& [key, part] : index.items()) {
+    if (key != kWeightMap && key != "metadata") FailIndex(path, "the key " + QuotedName(key) + " is unknown");
+    if (!part.is_object()) FailIndex(path, "the " + key + " is not an object");
+  }
+  if (!index.contains(kWeightMap)) FailIndex(path, "the weight_map is missing");
+  std::map<std::string, std::string> files;
+  for (const auto& [name, file] : index[kWeightMap].items()) {
+    if (!IsTensorName(name)) FailIndex(path, "the name " + QuotedName(name) + " is not 1 to 1024 bytes without NUL");
+    if (!file.is_string()) FailIndex(path, "the file of tensor " + QuotedName(name) + " is not a string");
+    const auto shard = file.get<std::string>();
+    const bool is_name = shard.size() <= kMaxFileName && shard.size() > kShardSuffix.size() && shard.ends_with(kShardSuffix) &&
+                         shard.find_first_of(std::string_view("/\\\0", 3)) == shard.npos && shard.find("..") == shard.npos &&
+                         std::ranges::none_of(shard, [](unsigned char c) { return c < 0x20 || c == 0x7f; });
+    if (!is_name)
+      FailIndex(path,
+                "tensor " + QuotedName(name) + " lies in " + QuotedName(shard) + ", which names no file beside the index");
+    files.emplace(name, shard);
+  }
+  if (std::ssize(files) > SafetensorsLimits{}.tensors)
+    FailIndex(path, "more than " + std::to_string(SafetensorsLimits{}.tensors) + " tensors");
+  return files;
+}
+
 using Tensors = std::map<std::string, StoredTensor>;
 
 std::shared_ptr<const SafetensorsFile> Open(const std::string& path) { return std::make_shared<const SafetensorsFile>(path); }
 
 Tensors OpenShards(const std::string& path) {
-  const std::map<std::string, std::string> index = ReadSafetensorsIndex(path, SafetensorsLimits{});
+  const std::map<std::string, std::string> index = ReadIndex(path);
   const std::string folder = path.substr(0, path.rfind('/') + 1);
   std::set<std::string> shards;
   for (const auto& [name, shard] : index) shards.insert(shard);
+  if (shards.size() > kMaxShards) FailIndex(path, "more than " + std::to_string(kMaxShards) + " files");
   Tensors tensors;
   for (const std::string& shard : shards) {
     const std::shared_ptr<const SafetensorsFile> file = Open(folder + shard);
     for (const SafetensorsEntry& entry : file->entries()) {
       const auto listed = index.find(entry.name);
       if (listed == index.end() || listed->second != shard) {
-        std::string fault = "'" + path + "': tensor " + QuotedName(entry.name) + " lies in '";
-        fault += shard + "', where the index ";
-        throw FileError(fault + (listed == index.end() ? "knows no such tensor" : "does not look for it"));
+        FailIndex(path, "tensor " + QuotedName(entry.name) + " lies in '" + shard + "', where the index " +
+                            (listed == index.end() ? "knows no such tensor" : "does not look for it"));
       }
       tensors.emplace(entry.name, StoredTensor{file, &entry});
     }
   }
   for (const auto& [name, shard] : index) {
-    if (!tensors.contains(name)) {
-      const std::string fault = "'" + path + "': tensor " + QuotedName(name) + " is not in '";
-      throw FileError(fault + shard + "', where the index looks for it");
-    }
+    if (!tensors.contains(name))
+      FailIndex(path, "tensor " + QuotedName(name) + " is not in '" + shard + "', where the index looks for it");
   }
   return tensors;
 }
@@ -95,7 +159,7 @@ void SafetensorsFile::Read(const SafetensorsEntry& entry, void* bytes) const {
 }
 
 std::map<std::string, StoredTensor> OpenTensors(const std::string& path) {
-  if (IsSafetensorsIndex(path)) return OpenShards(path);
+  if (path.ends_with(kIndexSuffix)) return OpenShards(path);
   const std::shared_ptr<const SafetensorsFile> file = Open(path);
   Tensors tensors;
   for (const SafetensorsEntry& entry : file->entries()) tensors.emplace(entry.name, StoredTensor{file, &entry});
