@@ -71,7 +71,6 @@ enum class Biases {
 };
 
 struct WeightTable {
-  Framework framework;
   Layers layers;
   const char* names_of;    // in messages
   bool is_written = true;  // false: a second spelling, which is understood and never written
