@@ -29,7 +29,7 @@ class Exporter {
  public:
   Exporter(const Targets& targets, const std::vector<AttentionHeads>& attention, const WeightTable& table,
            const std::string& prefix)
-      : targets_(targets), table_(table), module_(targets) {
+      : targets_(targets), heads_(attention), table_(table), module_(targets) {
     for (std::size_t i = 0; i < targets.size(); ++i) index_.emplace(targets[i].name, i);
     for (const AttentionHeads& layer : attention) AddAttention(layer);
     scope_ = prefix.empty() ? std::string(table.scope) : prefix;
@@ -123,7 +123,7 @@ class Exporter {
   }
 
   void Place(std::size_t target, const Spelling& spelling) {
-    const WeightExport::Part part{target, spelling.layout, HeadsOf(targets_[target].name)};
+    const WeightExport::Part part{target, spelling.layout, HeadsOfProjection(heads_, targets_[target].name)};
     const std::string name = NativeName(spelling.name);
     if (!IsTensorName(name)) {
       return plan_.faults.push_back(Whom(target) + " would be called '" + ShownName(name) +
@@ -140,15 +140,6 @@ class Exporter {
     if (IsTied(parts.front().target, target)) return;
     plan_.faults.push_back(Whom(target) + " has the name of another tensor in " + table_.names_of + ", '" + ShownName(name) +
                            "'");
-  }
-
-  // Of the attention layer that the parameter belongs to; 0 where it belongs to none.
-  int64_t HeadsOf(const std::string& parameter) const {
-    const AttentionShapes* layer = AttentionOf(parameter);
-    if (layer == nullptr) return 0;
-    const NamePath path = SplitName(parameter, ".");
-    const std::string& projection = path[path.size() - 2];
-    return projection == "W_k" || projection == "W_v" ? layer->heads.kv_heads : layer->heads.heads;
   }
 
   static bool CanLayOut(const Extents& shape, const WeightExport::Part& part) {
@@ -192,6 +183,7 @@ class Exporter {
   }
 
   const Targets& targets_;
+  const std::vector<AttentionHeads>& heads_;
   const WeightTable& table_;
   ModulePaths module_;
   std::map<std::string, std::size_t> index_;          // of a target by its name

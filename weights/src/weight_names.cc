@@ -176,6 +176,19 @@ bool IsEndOf(std::string_view end, std::string_view name) {
   return name.ends_with(end) && (name.size() == end.size() || name[name.size() - end.size() - 1] == '.');
 }
 
+int64_t HeadsOfProjection(const std::vector<AttentionHeads>& attention, const std::string& parameter) {
+  for (const AttentionHeads& layer : attention) {
+    const std::string prefix = layer.path.empty() ? "" : layer.path + ".";
+    for (const char* name : {"W_q.", "W_o."}) {
+      if (parameter.starts_with(prefix + name)) return layer.heads;
+    }
+    for (const char* name : {"W_k.", "W_v."}) {
+      if (parameter.starts_with(prefix + name)) return layer.kv_heads;
+    }
+  }
+  return 0;
+}
+
 std::string WithNumberedBlocks(const std::string& dotted_name) {
   NamePath path = SplitName(dotted_name, ".");
   NumberBlocks(path);

@@ -17,6 +17,9 @@ NamePath SplitName(std::string_view name, const char* separators);
 std::string JoinName(const NamePath& path, char separator);
 // Whether `name` ends with the components of `end`: "W_q.weight" ends "attention.W_q.weight".
 bool IsEndOf(std::string_view end, std::string_view name);
+// The heads that the module has for a projection, by the parameter's name: "attention.W_k.weight" -> key and value heads; 0 for
+// another parameter.
+int64_t HeadsOfProjection(const std::vector<AttentionHeads>& attention, const std::string& parameter);
 
 // "blks.0" and "blks_0" as heed numbers them: "blks.block0".
 std::string WithNumberedBlocks(const std::string& dotted_name);

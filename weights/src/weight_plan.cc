@@ -34,20 +34,6 @@ int64_t HeadsOf(const Extents& theirs, Layout layout) {
   return first && !theirs.empty() ? theirs[0] : 0;
 }
 
-// The heads that the module has for a projection, by the parameter's name: "attention.W_k.weight" -> key and value heads.
-int64_t HeadsOf(const std::vector<AttentionHeads>& attention, const std::string& parameter) {
-  for (const AttentionHeads& layer : attention) {
-    const std::string prefix = layer.path.empty() ? "" : layer.path + ".";
-    for (const char* name : {"W_q.", "W_o."}) {
-      if (parameter.starts_with(prefix + name)) return layer.heads;
-    }
-    for (const char* name : {"W_k.", "W_v."}) {
-      if (parameter.starts_with(prefix + name)) return layer.kv_heads;
-    }
-  }
-  return 0;
-}
-
 std::string Listed(const std::vector<std::string>& faults) {
   std::string list;
   for (std::size_t i = 0; i < std::min(faults.size(), kListedFaults); ++i) list += (i > 0 ? "; " : "") + faults[i];
@@ -217,7 +203,7 @@ class Planner {
       const bool turned = shape && place.layout != Layout::kSame;
       return fault(who + (turned ? ", in heed's layout " + ShapeText(*shape) + "," : "") + " does not fit " + whom);
     }
-    const int64_t heads = HeadsOf(theirs.shape, place.layout), own_heads = HeadsOf(attention_, target.name);
+    const int64_t heads = HeadsOf(theirs.shape, place.layout), own_heads = HeadsOfProjection(attention_, target.name);
     if (heads != 0 && heads != own_heads) {
       return fault(who + " has " + std::to_string(heads) + " heads, " + whom + " has " + std::to_string(own_heads));
     }
