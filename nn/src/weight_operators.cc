@@ -2,13 +2,14 @@
 // described by the names of its parameters and buffers and by its attention layers.
 #include <optional>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include <ATen/ATen.h>
 #include <torch/library.h>
 
 #include "heed/error.h"
-#include "heed/safetensors.h"
+#include "heed/nn/safetensors.h"
 #include "translate_errors.h"
 #include "weights_module.h"
 #include "weights_source.h"
@@ -83,6 +84,17 @@ void SaveFile(Names names, Tensors parameters, Names buffer_names, Tensors buffe
   });
 }
 
+std::tuple<Names, Tensors> ReadFile(std::string path) {
+  return TranslateErrors([&] {
+    std::tuple<Names, Tensors> read;
+    const Safetensors file = ReadSafetensors(path);
+    for (const auto& [name, type] : file.unread)
+      throw FileError("'" + path + "': tensor " + QuotedName(name) + " has the type " + type + ", which heed does not read");
+    for (const auto& [name, tensor] : file.tensors) std::get<0>(read).push_back(name), std::get<1>(read).push_back(tensor);
+    return read;
+  });
+}
+
 // NOLINTEND(performance-unnecessary-value-param)
 
 }  // namespace
@@ -104,6 +116,7 @@ TORCH_LIBRARY_FRAGMENT(heed, m) {
       "save_weights(str[] names, Tensor[] parameters, str[] buffer_names, Tensor[] buffers, str[] attention_paths, "
       "int[] heads, int[] kv_heads, str path, str framework, str? layers, str prefix) -> ()",
       &SaveFile);
+  m.def("read_safetensors(str path) -> (str[], Tensor[])", &ReadFile);
 }
 
 }  // namespace heed::nn

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from ._safetensors import read_safetensors
+from ._weights import read_safetensors
 
 
 def evaluated(model: torch.nn.Module, folder: str, path: str, options: Mapping[str, Any]) -> dict[str, Any]:

@@ -9,10 +9,10 @@ from ._counts import CountsModel, counts_of
 from ._form import form_of
 from ._methods import method_of
 from ._network import network_of
-from ._safetensors import read_safetensors
 from ._settings import Settings
 from ._table import TableModel
 from ._text import TextModel, text_of
+from ._weights import read_safetensors
 
 _FORMAT = 1
 

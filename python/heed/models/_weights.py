@@ -1,7 +1,8 @@
-"""Weights of a file into a module that was made without memory."""
+"""Tensors of a file, and weights into a module that was made without memory."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
@@ -13,6 +14,16 @@ from ._settings import Settings, shown
 NORMS = ("none", "l2", "rms")
 MOST_LAYERS, MOST_WIDTH, MOST_STEPS = 1024, 1 << 16, 1 << 20
 _Module = TypeVar("_Module", bound=torch.nn.Module)
+
+
+def read_safetensors(path: str) -> dict[str, torch.Tensor]:
+    """The tensors of a file, contiguous, owning their memory. RuntimeError that names the file and what is wrong with it: a
+    malformed header, data that are not there, a number that is not finite."""
+    tensors: dict[str, torch.Tensor] = dict(zip(*torch.ops.heed.read_safetensors(os.fsencode(path))))
+    for name, tensor in tensors.items():
+        if tensor.is_floating_point() and not tensor.isfinite().all():
+            raise RuntimeError(f"{path}: tensor {shown(name)} holds numbers that are not finite")
+    return tensors
 
 
 def encoder_choice(settings: Settings) -> tuple[str, str, str | None]:
