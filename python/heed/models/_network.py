@@ -16,7 +16,7 @@ from ._data import Floats, SequenceData
 from ._form import Form
 from ._settings import Settings
 from ._table import TableModel
-from ._weights import MOST_LAYERS, MOST_STEPS, MOST_WIDTH, encoder_choice, fill, made, require_plausible
+from ._weights import MOST_STEPS, encoder_of, fill, made, require_plausible
 from ._windows import Window, batch_of, some_at_once
 
 _MOST_TABLE = 1 << 28  # numbers of the tables of a positional scheme
@@ -123,33 +123,21 @@ def _encoded_at(
 def network_of(settings: Settings, form: Form, weights: dict[str, torch.Tensor], path: str) -> NetworkModel:
     """The kept network. settings: `network` of config.json; path: of the weights, for messages. RuntimeError that names the file
     and what is wrong with it."""
-    encoder, position, norm = encoder_choice(settings)
-    sizes = {name: settings.whole(name, 1, most) for name, most in (("layers", MOST_LAYERS), ("heads", MOST_WIDTH))}
-    width, ffn_width = settings.whole("width", 1, MOST_WIDTH), settings.whole("ffn_width", 0, 4 * MOST_WIDTH)
     longest, features = settings.whole("longest", 1, MOST_STEPS), settings.whole("features", 0, MOST_STEPS)
     outputs, symbols = settings.whole("outputs", 1, MOST_STEPS), settings.whole("symbols", 0, MOST_STEPS)
     causal, pooled = settings.switch("causal"), settings.switch("pooled")
+    settings.whole("ffn_width", 0)  # no network leaves it open
+    encoder, width, options = encoder_of(settings, causal, longest)
+    position = options["position"]
+    options |= {"bias": True, "max_distance": max(_LEAST_T5_DISTANCE if position == "t5" else 1, longest)}
     given = form.width + (len(form.features) if form.forecasts else 0)
     if (symbols, features, outputs, pooled, causal) != (0, given, form.outputs, not form.each_step, form.forecasts):
         settings.refuse("'network' and 'form' contradict each other")
     if longest < form.steps:
         settings.refuse("'longest' of 'network': fewer steps than the form reads")
-    stored = sum(tensor.numel() for tensor in weights.values())
-    sizes_told = {"layers": sizes["layers"], "width": width, "ffn_width": ffn_width, "longest": longest}
-    require_plausible(settings, stored, ends=features + outputs, position=position, **sizes_told)
-    if position != "none" and sizes["layers"] * width * longest > _MOST_TABLE:
+    require_plausible(settings, weights, width, options, features + outputs)
+    if position != "none" and options["layers"] * width * longest > _MOST_TABLE:
         settings.refuse("'longest' is too large for tables of this width")
-    options: dict[str, Any] = {
-        **sizes,
-        "ffn_width": ffn_width,
-        "causal": causal,
-        "bias": True,
-        "max_len": longest,
-        "max_distance": max(_LEAST_T5_DISTANCE if position == "t5" else 1, longest),
-        "length_policy": "extend" if position == "sinusoidal" else "error",
-        "position": position,
-        "query_key_norm": norm,
-    }
     model = made(settings, lambda: NetworkModel(form, make_encoder(encoder, width, **options), pooled))
     fill(model, weights, torch.float32, path)
     if form.forecasts and not (model.get_buffer("levels") > 0).all():

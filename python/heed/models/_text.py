@@ -10,7 +10,7 @@ import torch
 from ..book import SequenceEncoder, make_encoder
 from ._characters import CharacterModel, vocabulary_of
 from ._settings import Settings
-from ._weights import MOST_LAYERS, MOST_STEPS, MOST_WIDTH, encoder_choice, fill, made, require_plausible
+from ._weights import MOST_STEPS, encoder_of, fill, made, require_plausible
 
 _TYPES = {"float32": torch.float32, "float64": torch.float64}
 _MOST_BY_OFFSET, _MOST_BY_POSITION = 1 << 25, 1 << 27  # numbers of tables by offset in all layers, and by position
@@ -104,33 +104,24 @@ def text_of(settings: Settings, weights: dict[str, torch.Tensor], path: str) -> 
     wrong with it."""
     model = settings.object("model")
     vocabulary = vocabulary_of(settings)
-    encoder, position, norm = encoder_choice(model)
     objective: Any = model.choice("objective", ("causal", "masked"))
-    layers, heads = model.whole("layers", 1, MOST_LAYERS), model.whole("heads", 1, MOST_WIDTH)
-    width, ffn_width = model.whole("width", 1, MOST_WIDTH), model.whole("ffn_width", -1, 4 * MOST_WIDTH)
     context, distance = model.whole("context", 1, MOST_STEPS), model.whole("max_distance", 0, MOST_STEPS)
+    encoder, width, options = encoder_of(model, objective == "causal", context)
+    position, layers, heads = options["position"], options["layers"], options["heads"]
     precision = model.choice("precision", _TYPES, usual="float32")
     if distance == 0:
         # Half of a side's buckets hold one distance each, and the others begin after them.
         least = (_BUCKETS if objective == "causal" else _BUCKETS // 2) // 2 + 1 if position == "t5" else 1
         distance = max(least, context // 2)
-    options: dict[str, Any] = {
-        "layers": layers,
-        "heads": heads,
-        "ffn_width": 4 * width if ffn_width < 0 else ffn_width,
+    if options["ffn_width"] < 0:
+        options["ffn_width"] = 4 * width
+    options |= {
         "kernel": model.whole("kernel", 1, 1 << 10),
         "dropout": model.number("dropout", 0, 1),
         "bias": model.switch("bias"),
-        "causal": objective == "causal",
-        "max_len": context,
         "max_distance": distance,
-        "length_policy": "extend" if position == "sinusoidal" else "error",
-        "position": position,
-        "query_key_norm": norm,
     }
-    shape = {"layers": layers, "width": width, "ffn_width": options["ffn_width"], "longest": context}
-    stored = sum(tensor.numel() for tensor in weights.values())
-    require_plausible(settings, stored, ends=len(vocabulary), position=position, **shape)
+    require_plausible(settings, weights, width, options, len(vocabulary))
     if position == "t5" and layers * (2 * distance + 1) * heads > _MOST_BY_OFFSET:
         settings.refuse("'max_distance', 'context': too many offsets for tables of so many heads")
     if position in ("sinusoidal", "learned") and context * width > _MOST_BY_POSITION:

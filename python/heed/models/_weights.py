@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import torch
 
 from ..book import encoder_names
 from ._settings import Settings, shown
 
-NORMS = ("none", "l2", "rms")
-MOST_LAYERS, MOST_WIDTH, MOST_STEPS = 1024, 1 << 16, 1 << 20
+_NORMS = ("none", "l2", "rms")
+_MOST_LAYERS, _MOST_WIDTH, MOST_STEPS = 1024, 1 << 16, 1 << 20
 _Module = TypeVar("_Module", bound=torch.nn.Module)
 
 
@@ -26,22 +26,32 @@ def read_safetensors(path: str) -> dict[str, torch.Tensor]:
     return tensors
 
 
-def encoder_choice(settings: Settings) -> tuple[str, str, str | None]:
-    """Encoder, positional scheme and norm of queries and keys. RuntimeError for those that do not go together."""
+def encoder_of(settings: Settings, causal: bool, longest: int) -> tuple[str, int, dict[str, Any]]:
+    """Name and width of the encoder that is described, and make_encoder's options for at most `longest` steps. RuntimeError for
+    settings that do not go together."""
     encoder, position = settings.choice("encoder", encoder_names()), settings.text("position")
-    norm = settings.choice("query_key_norm", NORMS, usual="none")
+    norm = settings.choice("query_key_norm", _NORMS, usual="none")
     if encoder != "attention" and (position, norm) != ("none", "none"):
         settings.refuse("'position', 'query_key_norm': the attention encoder alone has them")
-    return encoder, position, None if norm == "none" else norm
+    width = settings.whole("width", 1, _MOST_WIDTH)
+    return encoder, width, {
+        "layers": settings.whole("layers", 1, _MOST_LAYERS),
+        "heads": settings.whole("heads", 1, _MOST_WIDTH),
+        "ffn_width": settings.whole("ffn_width", -1, 4 * _MOST_WIDTH),
+        "causal": causal,
+        "max_len": longest,
+        "length_policy": "extend" if position == "sinusoidal" else "error",
+        "position": position,
+        "query_key_norm": None if norm == "none" else norm,
+    }
 
 
-def require_plausible(
-    settings: Settings, stored: int, *, layers: int, width: int, ffn_width: int, ends: int, position: str, longest: int
-) -> None:
+def require_plausible(settings: Settings, stored: Mapping[str, torch.Tensor], width: int, options: Mapping[str, Any], ends: int) -> None:
     """RuntimeError where the described model has more weights than are stored. Any encoder has at least one square matrix of the
     width in each layer, a learned table a row for each step; ends: columns of the width in embedding and head."""
-    least = layers * width * (width + 2 * ffn_width) + width * (ends + (longest if position == "learned" else 0))
-    if least > stored:
+    rows = ends + (options["max_len"] if options["position"] == "learned" else 0)
+    least = options["layers"] * width * (width + 2 * options["ffn_width"]) + width * rows
+    if least > sum(tensor.numel() for tensor in stored.values()):
         settings.refuse("the model that it describes has more weights than model.safetensors beside it holds")
 
 
