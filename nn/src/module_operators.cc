@@ -1,7 +1,8 @@
-// torch.ops.heed.clamp_valid_lens and its kin: what modules of both languages do to lengths, positions and caches.
+// torch.ops.heed.clamp_valid_lens and its kin: what modules of both languages do to lengths, positions, times and caches.
 #include <optional>
 #include <tuple>
 #include <variant>
+#include <vector>
 
 #include <ATen/ATen.h>
 #include <torch/csrc/autograd/autograd_not_implemented_fallback.h>
@@ -9,6 +10,8 @@
 
 #include "attention_call.h"
 #include "cache_memory.h"
+#include "heed/error.h"
+#include "heed/series_form.h"
 #include "tensor_view.h"
 #include "token_positions.h"
 #include "translate_errors.h"
@@ -29,6 +32,19 @@ std::tuple<at::Tensor, at::Tensor> CacheAppendOperator(const at::Tensor& keys, c
   return TranslateErrors([&] {
     const CacheMemory memory = Appended({keys, values}, key, value, length, grows);
     return std::make_tuple(memory.keys, memory.values);
+  });
+}
+
+std::vector<double> ContinueTimesOperator(std::vector<double> times, double typical_step, bool has_dates, int64_t context,
+                                          int64_t horizon) {
+  return TranslateErrors([&] {
+    if (times.empty() || context < 1 || horizon < 0)
+      throw InvalidArgument("continue_times: expected a time, a context of at least 1 and a horizon of at least 0");
+    SeriesForm form;
+    form.typical_step = typical_step, form.has_dates = has_dates, form.context = context;
+    std::vector<double> next(static_cast<std::size_t>(horizon));
+    ContinueTimes(form, times, next);
+    return next;
   });
 }
 
@@ -75,6 +91,9 @@ TORCH_LIBRARY_FRAGMENT(heed, m) {
   m.def(
       "cache_append(Tensor(a!) keys, Tensor(b!) values, Tensor key, Tensor value, SymInt length, bool grows) -> (Tensor(a!), "
       "Tensor(b!))");
+  // The times of the next steps, see heed/series_form.h.
+  m.def("continue_times(float[] times, float typical_step, bool has_dates, int context, int horizon) -> float[]",
+        &ContinueTimesOperator);
   // Where the tokens [queries] and [keys] of packed sequences stand.
   m.def(
       "packed_positions(Tensor packed_queries, Tensor packed_keys, Tensor? query_positions=None, Tensor? key_positions=None, "

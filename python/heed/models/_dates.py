@@ -7,6 +7,7 @@ import re
 from typing import TYPE_CHECKING
 
 import numpy
+import torch
 
 if TYPE_CHECKING:
     from ._data import Floats
@@ -93,35 +94,8 @@ def moment_of(seconds: float) -> str:
     return str(moment.astype(f"datetime64[{whole}]"))
 
 
-_SEEN, _WORKING_DAYS, _MOST_MONTHS = 12, 5, 12 * 10000
-_DAY, _MEAN_MONTH, _FARTHEST = 86400.0, 365.2425 * 86400 / 12, 1e11  # seconds
-
-
 def continued(form: Form, times: Floats) -> Floats:
     """The times of the `horizon` steps after these, as ContinueTimes of heed/series_form.h has them: months and years keep the day
     of the month, working days leave out weekends, else steps have the typical length."""
-    step, recent = form.typical_step, times[-min(_SEEN, form.context + 1) :]
-    after: Floats = numpy.cumsum(numpy.concatenate([times[-1:], numpy.full(form.horizon, step)]))[1:]
-    if not form.has_dates or max(-recent[0], recent[-1], step) >= _FARTHEST:
-        return after
-    days = numpy.floor(recent / _DAY).astype(numpy.int64).astype("datetime64[D]")
-    months = round(step / _MEAN_MONTH)
-    if 0 < months <= _MOST_MONTHS // form.horizon and abs(step - months * _MEAN_MONTH) <= 2 * _DAY:
-        starts, lengths = _months(days.astype("datetime64[M]"))
-        of_month = (days - starts).astype(numpy.int64) + 1
-        kept = 31 if (of_month == lengths).all() else int(of_month.max())
-        if (of_month == numpy.minimum(kept, lengths)).all():
-            starts, lengths = _months(days[-1].astype("datetime64[M]") + months * numpy.arange(1, form.horizon + 1))
-            dates = starts.astype(numpy.int64) + numpy.minimum(kept, lengths) - 1
-            return dates * _DAY + (times[-1] - numpy.floor(times[-1] / _DAY) * _DAY)
-    if step == _DAY and len(recent) > _WORKING_DAYS and numpy.is_busday(days).all():
-        moments = times[-1] + _DAY * numpy.arange(1, 3 + 2 * form.horizon)
-        working = numpy.is_busday(numpy.floor(moments / _DAY).astype(numpy.int64).astype("datetime64[D]"))
-        return moments[working][: form.horizon]
-    return after
-
-
-def _months(months: numpy.typing.NDArray[numpy.datetime64]) -> tuple[numpy.typing.NDArray[numpy.datetime64], numpy.typing.NDArray[numpy.int64]]:
-    """The first day of each, and how many days it has."""
-    starts = months.astype("datetime64[D]")
-    return starts, ((months + 1).astype("datetime64[D]") - starts).astype(numpy.int64)
+    recent = times[-min(len(times), form.context + 1) :].tolist()
+    return numpy.array(torch.ops.heed.continue_times(recent, form.typical_step, form.has_dates, form.context, form.horizon))
