@@ -192,8 +192,11 @@ def _moment(value: Any, order: str) -> float:
     return moment / datetime.timedelta(seconds=1)
 
 
-def _moments(column: str, values: Any, order: str) -> Floats:
-    """Seconds since 1970 of dates: NumPy's or Python's, or text, see seconds_of."""
+def _moments(form: Form, values: Any) -> Floats:
+    """The column of times as numbers; of dates, NumPy's or Python's, or text, see seconds_of, the seconds since 1970."""
+    column = form.time
+    if not form.has_dates:
+        return _numbers(column, values)
     dates = numpy.asarray(values)
     if dates.dtype.kind == "M":
         seconds = dates.astype("datetime64[us]").astype(numpy.int64) / 1e6
@@ -201,7 +204,7 @@ def _moments(column: str, values: Any, order: str) -> Floats:
     moments = numpy.empty(len(dates))
     for row, value in enumerate(dates.tolist()):
         try:
-            moments[row] = _moment(value, order)
+            moments[row] = _moment(value, form.date_order)
         except ValueError as error:
             raise ValueError(
                 f"column {shown(column)}, row {row}: {shown(value)} is no time; expected dates as 2024-03-01T12:30:05Z, 2024/03/01, "
@@ -216,39 +219,26 @@ class _Table:
     def __init__(self, data: Any) -> None:
         names = list(data) if isinstance(data, Mapping) else list(data.columns)
         # As files have them: without the spaces around them, and numbers as texts.
-        self._data = {str(name).strip(): unmasked(data[name]) for name in names}
-        if len(self._data) < len(names):
+        self.columns = {str(name).strip(): unmasked(data[name]) for name in names}
+        if len(self.columns) < len(names):
             raise ValueError(f"data: expected columns of different names, got {shown(names)}")
-        self.names = list(self._data)
-        lengths = {name: len(values) for name, values in self._data.items()}
+        lengths = {name: len(values) for name, values in self.columns.items()}
         if len(set(lengths.values())) > 1:
             raise ValueError(f"data: expected columns of one length, got {shown(lengths)}")
-        if not self.names or not max(lengths.values()):
+        if not lengths or not max(lengths.values()):
             raise ValueError("data: expected at least one row")
 
     def require(self, names: list[str]) -> None:
         """ValueError that names the columns which are not there."""
-        missing = [shown(name) for name in dict.fromkeys(names) if name not in self.names]
+        missing = [shown(name) for name in dict.fromkeys(names) if name not in self.columns]
         if missing:
-            has = ", ".join(map(str, self.names[:20])) + (", ..." if len(self.names) > 20 else "")
+            has = ", ".join(list(self.columns)[:20]) + (", ..." if len(self.columns) > 20 else "")
             raise ValueError(f"data: the model reads {', '.join(missing)}, which are not among its columns {has}")
-
-    def numbers(self, name: str) -> Floats:
-        return _numbers(name, self._data[name])
-
-    def feature(self, form: Form, name: str) -> Floats:
-        return _numbers(name, self._data[name], name in form.gaps, _REMEDY)
-
-    def indices(self, form: Form, name: str, new_categories: str) -> Floats:
-        return _indices(form, name, self._data[name], new_categories)
-
-    def times(self, form: Form) -> Floats:
-        return _moments(form.time, self._data[form.time], form.date_order) if form.has_dates else self.numbers(form.time)
 
     def groups(self, column: str) -> dict[str, list[int]]:
         """Rows of each sequence, in the order in which sequences begin."""
         groups: dict[str, list[int]] = {}
-        for row, name in enumerate(numpy.asarray(self._data[column]).tolist()):
+        for row, name in enumerate(numpy.asarray(self.columns[column]).tolist()):
             if not name.strip() if isinstance(name, str) else is_missing(name):
                 raise ValueError(f"column {shown(column)}, row {row}: the value is missing; fill it in, or remove the row")
             groups.setdefault(_text(name), []).append(row)
@@ -259,14 +249,15 @@ def _of_table(form: Form, data: Any, new_categories: str) -> list[SequenceData]:
     table = _Table(data)
     columns = [*([form.sequence] if form.sequence else []), *([form.time] if form.has_times else []), *form.features, *form.categories]
     table.require([*columns, *([form.target] if form.forecasts else [])])
-    given = [table.feature(form, name) for name in form.features]
-    steps = numpy.stack([*given, *(table.indices(form, name, new_categories) for name in form.categories)], axis=1)
+    given = [_numbers(name, table.columns[name], name in form.gaps, _REMEDY) for name in form.features]
+    indices = [_indices(form, name, table.columns[name], new_categories) for name in form.categories]
+    steps = numpy.stack([*given, *indices], axis=1)
     gaps = _Gaps(form)
     gaps.add(steps, "row {}".format)
     gaps.tell()
     steps[numpy.isinf(steps)] = math.nan
-    times = table.times(form) if form.has_times else None
-    target = table.numbers(form.target) if form.forecasts and form.target not in form.features else None
+    times = _moments(form, table.columns[form.time]) if form.has_times else None
+    target = _numbers(form.target, table.columns[form.target]) if form.forecasts and form.target not in form.features else None
     groups = table.groups(form.sequence) if form.sequence else {"all": list(range(len(steps)))}
     return [
         SequenceData(

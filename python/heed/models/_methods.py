@@ -32,13 +32,12 @@ class SimpleModel(MethodModel):
         self._shares = shares
 
     def _answers(self, sequences: Sequence[SequenceData], windows: Sequence[Window]) -> Floats:
+        answers = sum(window.steps for window in windows) if self.form.answers_steps else len(windows)
         if self.form.classifies:
-            answers = sum(window.steps for window in windows) if self.form.answers_steps else len(windows)
             return numpy.tile(numpy.array(self._shares), (answers, 1))
         if self.form.forecasts:
             last = [sequences[window.sequence].target[window.end - 1] for window in windows]  # type: ignore[index]
             return numpy.tile(numpy.array(last)[:, None], (1, self.form.horizon))
-        answers = sum(window.steps for window in windows) if self.form.answers_steps else len(windows)
         return numpy.full((answers, 1), self.form.target_mean)
 
 
