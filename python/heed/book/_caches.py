@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
 import operator
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import torch
 
 from .._cache import KeyValueCache, batch_rows
+
+
+@contextlib.contextmanager
+def unchanged_by_errors(caches: Iterable[KeyValueCache | LinearState]) -> Iterator[None]:
+    """An error of the body leaves the caches as they were."""
+    before = [(cache, cache._held()) for cache in caches]
+    try:
+        yield
+    except BaseException:
+        for cache, held in before:
+            cache._give_back(held)
+        raise
 
 
 class LinearState:
@@ -67,11 +80,6 @@ class LayerCaches:
     def length(self) -> int:
         """Tokens in every layer."""
         return self.layers[0].length if self.layers else 0
-
-    def _give_back(self, held: Sequence[tuple[int, torch.Tensor | None, torch.Tensor | None]]) -> None:
-        """What each layer's _held gave."""
-        for cache, one in zip(self.layers, held, strict=True):
-            cache._give_back(one)
 
     def truncate(self, length: int) -> None:
         """Forgets all tokens from `length` on, in every layer. ValueError unless 0 <= length <= self.length, and, where a layer

@@ -11,6 +11,7 @@ from .._attention import attention
 from .._call import autocast_type
 from .._order import Causal
 from .._cache import KeyValueCache
+from ._caches import unchanged_by_errors
 from ._steps import by_head, check_steps, clamped_lens
 from ._sublayers import Activation, PositionWiseFFN
 
@@ -81,15 +82,11 @@ class DecomposableAttention(torch.nn.Module):
         query, value = (by_head(Y, self.heads) for Y in (self.attend(X), X))
         if cache is None:
             return self._compared(X, query, query, value, valid_lens)
-        before = cache._held()
         # What autocast computes is narrower than what it does not touch; the cache has one type.
         cast = torch.is_autocast_enabled("cpu")
-        cache.append(*((t.to(cache.dtype) for t in (query, value)) if cast else (query, value)))
-        try:
+        with unchanged_by_errors([cache]):
+            cache.append(*((t.to(cache.dtype) for t in (query, value)) if cast else (query, value)))
             return self._compared(X, query, cache.keys, cache.values, valid_lens)
-        except BaseException:
-            cache._give_back(before)
-            raise
 
     if TYPE_CHECKING:
         __call__ = forward

@@ -16,7 +16,7 @@ from ._decomposable_attention import DecomposableAttention
 from ._linear import check_type
 from ._linear_mixer import Kind
 from ._multi_head_attention import MultiHeadAttention
-from ._one_way_encoders import IntraDecoderEncoder, LinearEncoder, LSTMNEncoder, ReadingEncoder
+from ._one_way_encoders import IntraDecoderEncoder, LinearEncoder, LSTMNEncoder
 from ._query_key_norm import Norms
 from ._reading import read_both_ways
 from ._scheme_choice import SchemeChoice, scheme_maker
@@ -53,6 +53,7 @@ class AttentionEncoder(SequenceEncoder):
     """Added to the input, or None."""
     learned: positions.Learned | None
     """Added to the input, or None."""
+    _cache_of_a_layer = KeyValueCache
 
     def __init__(
         self,
@@ -128,11 +129,6 @@ class AttentionEncoder(SequenceEncoder):
     if TYPE_CHECKING:
         __call__ = forward
 
-    @property
-    def can_step(self) -> bool:
-        """Where it is causal."""
-        return self.causal
-
     def _step(self, X: torch.Tensor, caches: LayerCaches) -> torch.Tensor:
         Y = self._input(X, caches.length)
         for layer in range(self.layers):
@@ -190,7 +186,7 @@ class ConvolutionEncoder(ResidualEncoder):
         return activate(convolution(Z).transpose(1, 2), self.activation)
 
 
-class _CellEncoder(ReadingEncoder):
+class _CellEncoder(ResidualEncoder):
     """The cells cell0, cell1, ... of the recurrent encoders."""
 
     def __init__(self, width: int, cell: Cell, bias: bool, **stack: Unpack[StackOptions]) -> None:
@@ -272,6 +268,8 @@ class DecomposableEncoder(ResidualEncoder):
     The other arguments are those of SequenceEncoder. Submodules attention0, ..., and those of ResidualEncoder.
     """
 
+    _cache_of_a_layer = KeyValueCache
+
     def __init__(self, width: int, *, heads: int = 4, max_distance: int = 128, **stack: Unpack[StackOptions]) -> None:
         """ValueError for sizes out of range and a width that is no multiple of heads."""
         super().__init__(width, **stack)
@@ -290,11 +288,6 @@ class DecomposableEncoder(ResidualEncoder):
         self, layer: int, X: torch.Tensor, lengths: torch.Tensor | None, padded: torch.Tensor | None
     ) -> torch.Tensor:
         return getattr(self, f"attention{layer}")(X, lengths)
-
-    @property
-    def can_step(self) -> bool:
-        """Where it is causal."""
-        return self.causal
 
     def _step(self, X: torch.Tensor, caches: LayerCaches) -> torch.Tensor:
         return self._layers(X, None, lambda layer, Y: getattr(self, f"attention{layer}")(Y, cache=caches[layer]))

@@ -17,6 +17,7 @@ from .._described import refuse_others, takes
 from .._order import Causal, EmptyRow, Precision
 from .._places import Positions
 from .._results import AttentionOutput
+from ._caches import unchanged_by_errors
 from ._edition import Edition, KeepsWeights, Kept, checked
 from ._layer_options import CallOptions
 from ._linear import joint, linear, projected
@@ -223,13 +224,9 @@ class MultiHeadAttention(KeepsWeights):
         if cache is None:
             attend = functools.partial(attention, key=key, value=value)
             return self._output(query, attend, key.shape[2], valid_lens, return_weights, options)
-        before = cache._held()
-        self._append(key, value, cache, positions_behind(cache.length, options.get("key_positions")))
-        try:
+        with unchanged_by_errors([cache]):
+            self._append(key, value, cache, positions_behind(cache.length, options.get("key_positions")))
             return self._output(query, cache.attend, cache.length, valid_lens, return_weights, options)
-        except BaseException:
-            cache._give_back(before)
-            raise
 
     if TYPE_CHECKING:
         __call__ = forward

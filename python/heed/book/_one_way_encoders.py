@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable
 
 import torch
@@ -16,19 +15,7 @@ from ._reading import from_the_end
 from ._sequence_encoder import ResidualEncoder, StackOptions
 
 
-class ReadingEncoder(ResidualEncoder):
-    """Encoders that read step after step: causal ones forwards, others with half of the width in each direction."""
-
-    def _width_of_a_way(self) -> int:
-        if not self.causal and self.width % 2:
-            name = type(self).__name__
-            raise ValueError(
-                f"{name}: width must be even unless causal (half reads forwards, half backwards), got {self.width}"
-            )
-        return self.width if self.causal else self.width // 2
-
-
-class _OneWayEncoder(ReadingEncoder):
+class _OneWayEncoder(ResidualEncoder):
     """Layers around a causal module: reader0, ..., and, unless the encoder is causal, reader0_reverse, ... from the end."""
 
     def __init__(
@@ -90,23 +77,14 @@ class LinearEncoder(_OneWayEncoder):
     those of ResidualEncoder. A causal encoder's step keeps a LinearState for each layer.
     """
 
-    _keeps_states = True
+    _cache_of_a_layer = LinearState
 
     def __init__(self, width: int, *, mixer: Kind = "linear", heads: int = 4, bias: bool = False, **stack: Unpack[StackOptions]) -> None:
         """ValueError as RecurrentEncoder and LinearMixer raise it."""
         super().__init__(width, lambda size, hidden, bias: LinearMixer(mixer, size, hidden, heads, bias=bias), bias, **stack)
 
-    @property
-    def can_step(self) -> bool:
-        """Where it is causal."""
-        return self.causal
-
     def _step(self, X: torch.Tensor, caches: LayerCaches) -> torch.Tensor:
-        states = [copy.copy(kept) for kept in caches.layers]  # those of the caches once all layers have read
-        Y = self._layers(X, None, lambda layer, Y: getattr(self, f"reader{layer}")(Y, state=states[layer]))
-        for kept, state in zip(caches.layers, states):
-            vars(kept).update(vars(state))
-        return Y
+        return self._layers(X, None, lambda layer, Y: getattr(self, f"reader{layer}")(Y, state=caches[layer]))
 
     def _new_cache(self, layer: int, batch: int, capacity: int | None) -> LinearState:
         return LinearState()

@@ -10,7 +10,7 @@ import torch
 from typing_extensions import TypedDict, Unpack
 
 from .._cache import KeyValueCache
-from ._caches import LayerCaches, LinearState
+from ._caches import LayerCaches, LinearState, unchanged_by_errors
 from ._linear import check_type
 from ._steps import check_steps, clamped_lens
 from ._sublayers import Activation, Norm, PositionWiseFFN, checked_activation, checked_norm
@@ -64,7 +64,7 @@ class SequenceEncoder(torch.nn.Module):
     """Acts on the input and on each sublayer's output."""
     final_norm: torch.nn.LayerNorm | None
     """After pre-norm layers, else None."""
-    _keeps_states = False  # in its caches, instead of keys and values
+    _cache_of_a_layer: type[KeyValueCache | LinearState] | None = None  # of encoders that step where they are causal
 
     def __init__(
         self,
@@ -114,7 +114,7 @@ class SequenceEncoder(torch.nn.Module):
     @property
     def can_step(self) -> bool:
         """Whether the encoder has `step`: causal encoders of attention without recurrence or in linear time do."""
-        return False
+        return self.causal and self._cache_of_a_layer is not None
 
     def step(self, X: torch.Tensor, caches: LayerCaches) -> torch.Tensor:
         """The outputs of X [batch, n, width], the steps after those of earlier calls with the same caches; equal to rounding to
@@ -129,14 +129,10 @@ class SequenceEncoder(torch.nn.Module):
             raise ValueError(
                 f"{type(self).__name__}: caches: expected one for each of {self.layers} layers, got {len(caches)}"
             )
-        if any(isinstance(cache, LinearState) is not self._keeps_states for cache in caches.layers):
+        if any(isinstance(cache, LinearState) is not (self._cache_of_a_layer is LinearState) for cache in caches.layers):
             raise ValueError(f"{type(self).__name__}: caches: expected those that its new_caches makes")
-        before = [cache._held() for cache in caches.layers]
-        try:
+        with unchanged_by_errors(caches.layers):
             return self._step(X, caches)
-        except BaseException:
-            caches._give_back(before)
-            raise
 
     def new_caches(self, batch: int, capacity: int | None = None) -> LayerCaches:
         """Empty caches for step, of the type that the layers compute in now. ValueError where can_step is False, and for a
@@ -211,6 +207,15 @@ class ResidualEncoder(SequenceEncoder):
         """A layer's own sublayer of X [batch, steps, width]. lengths [batch] and padded [batch, steps, 1], True in the padding: None
         where no row has any."""
         raise NotImplementedError
+
+    def _width_of_a_way(self) -> int:
+        """Of an encoder that reads step after step: a causal one forwards, another with half of the width in each direction."""
+        if not self.causal and self.width % 2:
+            name = type(self).__name__
+            raise ValueError(
+                f"{name}: width must be even unless causal (half reads forwards, half backwards), got {self.width}"
+            )
+        return self.width if self.causal else self.width // 2
 
     def _layers(
         self, X: torch.Tensor, padded: torch.Tensor | None, mix: Callable[[int, torch.Tensor], torch.Tensor]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast, overload
 import torch
 from typing_extensions import Unpack
 
-from ._caches import DecoderBlockCache, DecoderCache
+from ._caches import DecoderBlockCache, DecoderCache, unchanged_by_errors
 from ._multi_head_attention import MultiHeadAttention
 from ._scheme_choice import LayerScheme, SchemeChoice, scheme_maker
 from ._sublayers import AddNorm
@@ -125,21 +125,14 @@ class TransformerDecoderBlock(Block):
             keys = _needed(encoder_outputs)
             return taken(self.attention2(Y, keys, keys, encoder_valid_lens, return_weights=return_weights))
 
-        first = cache is not None and cache.cross.length == 0
-        before = None if cache is None else (cache.steps._held(), cache.cross._held())
-        try:
-            if cache is not None and first:
+        with unchanged_by_errors(() if cache is None else (cache.steps, cache.cross)):
+            if cache is not None and cache.cross.length == 0:
                 keys = _needed(encoder_outputs)
                 self.attention2.append(keys, keys, cache.cross)
             output = self.addnorm1.residual(self.norm, X, attend_to_steps)
             output = self.addnorm2.residual(self.norm, output, attend_to_encoder)
             if self.ffn is not None and self.addnorm3 is not None:
                 output = self.addnorm3.residual(self.norm, output, self.ffn)
-        except BaseException:
-            if cache is not None and before is not None:
-                cache.steps._give_back(before[0])
-                cache.cross._give_back(before[1])
-            raise
         return (output, weights[0], weights[1]) if return_weights else output
 
     if TYPE_CHECKING:
@@ -231,20 +224,29 @@ class TransformerDecoder(Stack):
         encoder. Raises what a block does, and ValueError for a cache of another number of blocks and for more steps than
         max_len. An error leaves the cache unchanged.
         """
-        if cache is None:
-            return self._logits(tokens, encoder_outputs, encoder_valid_lens, valid_lens, None, return_weights)
-        if len(cache.blocks) != len(self.blks):
-            raise ValueError(
-                f"TransformerDecoder: cache: expected one for {len(self.blks)} blocks, got {len(cache.blocks)}"
-            )
-        held = [(block.steps._held(), block.cross._held()) for block in cache.blocks]
-        try:
-            return self._logits(tokens, encoder_outputs, encoder_valid_lens, valid_lens, cache, return_weights)
-        except BaseException:
-            for block, (steps, cross) in zip(cache.blocks, held):
-                block.steps._give_back(steps)
-                block.cross._give_back(cross)
-            raise
+        if cache is not None and len(cache.blocks) != len(self.blks):
+            raise ValueError(f"TransformerDecoder: cache: expected one for {len(self.blks)} blocks, got {len(cache.blocks)}")
+        caches = [] if cache is None else [part for block in cache.blocks for part in (block.steps, block.cross)]
+        with unchanged_by_errors(caches):
+            X = self._embedded(tokens, 0 if cache is None else cache.length)
+            weights: list[list[torch.Tensor]] = [[], []]
+            for number, block in enumerate(self._blocks()):
+                own = None if cache is None else cache.blocks[number]
+                if return_weights:
+                    X, of_steps, of_encoder = block(
+                        X, encoder_outputs, encoder_valid_lens, valid_lens, cache=own, return_weights=True
+                    )
+                    weights[0].append(of_steps)
+                    weights[1].append(of_encoder)
+                else:
+                    X = block(X, encoder_outputs, encoder_valid_lens, valid_lens, cache=own)
+            if self.edition is not None:
+                self.attention_weights = [
+                    [block.attention1.attention_weights for block in self._blocks()],
+                    [block.attention2.attention_weights for block in self._blocks()],
+                ]
+            logits = self.dense(self._normed(X))
+            return (logits, weights) if return_weights else logits
 
     if TYPE_CHECKING:
         __call__ = forward
@@ -255,32 +257,3 @@ class TransformerDecoder(Stack):
 
     def _blocks(self) -> list[TransformerDecoderBlock]:
         return cast("list[TransformerDecoderBlock]", list(self.blks))
-
-    def _logits(
-        self,
-        tokens: torch.Tensor,
-        encoder_outputs: torch.Tensor | None,
-        encoder_valid_lens: torch.Tensor | None,
-        valid_lens: torch.Tensor | None,
-        cache: DecoderCache | None,
-        return_weights: bool,
-    ) -> torch.Tensor | tuple[torch.Tensor, list[list[torch.Tensor]]]:
-        X = self._embedded(tokens, 0 if cache is None else cache.length)
-        weights: list[list[torch.Tensor]] = [[], []]
-        for number, block in enumerate(self._blocks()):
-            own = None if cache is None else cache.blocks[number]
-            if return_weights:
-                X, of_steps, of_encoder = block(
-                    X, encoder_outputs, encoder_valid_lens, valid_lens, cache=own, return_weights=True
-                )
-                weights[0].append(of_steps)
-                weights[1].append(of_encoder)
-            else:
-                X = block(X, encoder_outputs, encoder_valid_lens, valid_lens, cache=own)
-        if self.edition is not None:
-            self.attention_weights = [
-                [block.attention1.attention_weights for block in self._blocks()],
-                [block.attention2.attention_weights for block in self._blocks()],
-            ]
-        logits = self.dense(self._normed(X))
-        return (logits, weights) if return_weights else logits
