@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -117,43 +117,31 @@ def _add_order(call: Gathered, options: Mapping[str, Any]) -> None:
             _add_lengths(call, name, lengths, name == "key_lengths")
 
 
-class _Places(NamedTuple):
+def _places(call: Gathered) -> tuple[Any, Any]:
     """Positions of queries and keys, for a scheme that turns them."""
 
-    queries: Any
-    keys: Any
+    def given(side: str) -> Any:
+        for name in (f"{side}_positions", f"{side}_offset"):
+            if name in call.options:
+                return call.options[name]
+        offset = call.settings.get(f"{side}_offset")
+        return None if offset is None else int(offset)
 
-    @classmethod
-    def of(cls, call: Gathered) -> _Places:
-        def given(side: str) -> Any:
-            for name in (f"{side}_positions", f"{side}_offset"):
-                if name in call.options:
-                    return call.options[name]
-            offset = call.settings.get(f"{side}_offset")
-            return None if offset is None else int(offset)
-
-        queries, keys = given("query"), given("key")
-        if call.layout == "packed":
-            return cls._of_packed(call, queries, keys)
-        first_key = 0 if keys is None else keys
-        if queries is None:
-            _, _, q_len, kv_len = call.shape
-            aligned = call.settings.get("causal") == "bottom_right" and getattr(first_key, "ndim", 0) == 0
-            queries = (first_key if aligned else 0) + kv_len - q_len if call.settings.get("causal") == "bottom_right" else 0
-        return cls(queries, first_key)
-
-    @classmethod
-    def _of_packed(cls, call: Gathered, queries: Any, keys: Any) -> _Places:
-        """Positions [T] of packed tokens, which begin anew in each sequence."""
-        starts = call.options["query_offsets"], call.options["key_offsets"]
+    queries, first_key = given("query"), given("key")
+    first_key = 0 if first_key is None else first_key
+    bottom_right = call.settings.get("causal") == "bottom_right"
+    aligned = first_key if bottom_right and getattr(first_key, "ndim", 0) == 0 else 0
+    if call.layout != "packed":
+        _, _, q_len, kv_len = call.shape
+        return (aligned + kv_len - q_len if bottom_right else 0) if queries is None else queries, first_key
+    # Of packed tokens [T], which begin anew in each sequence.
+    starts = call.options["query_offsets"], call.options["key_offsets"]
+    if queries is None:
         of_queries, of_keys = (jnp.diff(offsets) for offsets in starts)
-        first_key = 0 if keys is None else keys
-        if queries is None:
-            queries = 0
-            if call.settings.get("causal") == "bottom_right":
-                queries = (first_key if getattr(first_key, "ndim", 0) == 0 else 0) + of_keys - of_queries
-        tokens = (call.operands["query"].shape[0], call.operands["key"].shape[0])
-        return cls(*(_spread(*side) for side in zip((queries, first_key), starts, tokens)))
+        queries = aligned + of_keys - of_queries if bottom_right else 0
+    tokens = (call.operands["query"].shape[0], call.operands["key"].shape[0])
+    of_tokens = [_spread(*side) for side in zip((queries, first_key), starts, tokens)]
+    return of_tokens[0], of_tokens[1]
 
 
 def _spread(places: Any, starts: jax.Array, tokens: int) -> jax.Array:
@@ -171,7 +159,7 @@ def _add_scheme(call: Gathered, scheme: object) -> None:
     if not isinstance(scheme, positions.Scheme):
         raise TypeError(f"position: expected a scheme of heed.jax.positions, got {type(scheme).__name__}")
     if isinstance(scheme, positions.OffsetBias):
-        add_offset_bias(call, scheme, lambda: _Places.of(call))
+        add_offset_bias(call, scheme, lambda: _places(call))
     if not scheme.symmetric:
         call.settings["asymmetric"] = "true"
     for name, table in scheme.tensors().items():
@@ -186,7 +174,7 @@ def _add_scheme(call: Gathered, scheme: object) -> None:
         turned = scheme.rotate(
             query[None] if packed else query,
             key[None] if packed else key,
-            *_Places.of(call),
+            *_places(call),
             layout="BNHD" if packed else call.layout,  # type: ignore[arg-type]
         )
         call.operands.update(zip(("query", "key"), (x[0] if packed else x for x in turned)))
