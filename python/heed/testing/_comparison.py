@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy
 import torch
 
 
@@ -23,11 +24,7 @@ def drawn(seed: int, *shape: int) -> torch.Tensor:
 
 def place_of(number: int, shape: Sequence[int]) -> list[int]:
     """The indices of element `number`, in row-major order."""
-    place: list[int] = []
-    for extent in reversed(shape):
-        number, index = divmod(number, extent)
-        place.insert(0, index)
-    return place
+    return [int(index) for index in numpy.unravel_index(number, tuple(shape))]
 
 
 def _largest(found: torch.Tensor, expected: torch.Tensor) -> tuple[float, list[int]]:
