@@ -55,9 +55,7 @@ Linear::Linear(int64_t in, int64_t out, bool bias) : in_(in), out_(out), has_bia
 
 Parameters Linear::parameters() {
   Parameters own;
-  own.list.push_back({"weight", {out_, in_}, [this](std::span<const float> values) {
-                        weight_ = PackedMatrix(View<const float, 2>::Contiguous(values.data(), {out_, in_}));
-                      }});
+  own.list.push_back(PackedIn(weight_, "weight", out_, in_));
   if (has_bias_) own.list.push_back(KeptIn(bias_, "bias", {out_}));
   return own;
 }
@@ -68,8 +66,7 @@ void Linear::CheckLoaded() const {
 
 void Linear::Forward(View<const float, 2> x, View<float, 2> y, Executor& executor) const {
   CheckLoaded();
-  const auto bias = has_bias_ ? View<const float, 1>::Contiguous(bias_.data(), {out_}) : View<const float, 1>();
-  weight_.Multiply(x, bias, y, executor);
+  weight_.Multiply(x, BiasOf(bias_), y, executor);
 }
 
 void Linear::Forward(View<const float, 3> x, View<float, 3> y, Executor& executor) const {

@@ -122,14 +122,12 @@ class DecomposableEncoder final : public ResidualEncoder {
 
   int64_t Offsets() const { return 2 * options().max_distance + 1; }
 
-  Parameters MixParameters(int64_t layer) override {
+  void AddMixParameters(int64_t layer, Parameters& own) override {
     Layer& mine = layers_[layer];
     const std::string name = "attention" + std::to_string(layer);
-    Parameters own;
     own.Add(name + ".attend", mine.attend.parameters());
     own.list.push_back(KeptIn(mine.bias, name + ".position.relative_bias", {options().heads, Offsets()}));
     own.Add(name + ".compare", mine.compare.parameters());
-    return own;
   }
 
   void Mix(int64_t layer, View<float, 3> X, View<float, 3> Y, const EncoderCall& call) const override {

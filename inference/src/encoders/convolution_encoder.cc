@@ -36,10 +36,9 @@ class ConvolutionEncoder final : public ResidualEncoder {
     std::vector<float> bias;
   };
 
-  Parameters MixParameters(int64_t layer) override {
+  void AddMixParameters(int64_t layer, Parameters& own) override {
     const int64_t width = options().width, kernel = options().kernel;
     Layer& mine = layers_[layer];
-    Parameters own;
     const auto pack = [=, &mine](std::span<const float> values) {
       std::vector<float> by_step(values.size());
       for (int64_t out = 0; out < width; ++out) {
@@ -53,7 +52,6 @@ class ConvolutionEncoder final : public ResidualEncoder {
     const std::string name = "convolution" + std::to_string(layer);
     own.list.push_back({name + ".weight", {width, width, kernel}, pack});
     if (options().bias) own.list.push_back(KeptIn(mine.bias, name + ".bias", {width}));
-    return own;
   }
 
   void Mix(int64_t layer, View<float, 3> X, View<float, 3> Y, const EncoderCall& call) const override {
@@ -74,8 +72,7 @@ class ConvolutionEncoder final : public ResidualEncoder {
         }
       }
     }
-    const auto bias = mine.bias.empty() ? View<const float, 1>() : View<const float, 1>::Contiguous(mine.bias.data(), {width});
-    mine.weight.Multiply(windows, bias, AllRows(Y), call.executor);
+    mine.weight.Multiply(windows, BiasOf(mine.bias), AllRows(Y), call.executor);
     for (int64_t i = 0; i < Y.size(); ++i) Y.data[i] = Activate(Y.data[i], Activation::kGelu);
   }
 

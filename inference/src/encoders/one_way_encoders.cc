@@ -36,14 +36,9 @@ class LstmnReader {
 
 Parameters LstmnReader::parameters() {
   Parameters own;
-  const auto matrix = [&own](const std::string& name, int64_t rows, int64_t columns, PackedMatrix& place) {
-    own.list.push_back({name, {rows, columns}, [rows, columns, &place](std::span<const float> values) {
-                          place = PackedMatrix(View<const float, 2>::Contiguous(values.data(), {rows, columns}));
-                        }});
-  };
-  matrix("score_state", hidden_, hidden_, score_state_);
-  matrix("score_input", hidden_, in_, score_input_);
-  matrix("score_summary", hidden_, hidden_, score_summary_);
+  own.list.push_back(PackedIn(score_state_, "score_state", hidden_, hidden_));
+  own.list.push_back(PackedIn(score_input_, "score_input", hidden_, in_));
+  own.list.push_back(PackedIn(score_summary_, "score_summary", hidden_, hidden_));
   own.list.push_back(KeptIn(score_, "score", {hidden_}));
   own.list.push_back({"gates", {4 * hidden_, hidden_ + in_}, [this](std::span<const float> values) {
                         const int64_t columns = hidden_ + in_;
@@ -85,9 +80,8 @@ void LstmnReader::Forward(View<float, 3> X, View<float, 3> Y, const EncoderCall&
                        memory = workspace.TakeRows(rows, hidden_), question = workspace.TakeRows(rows, hidden_),
                        kept = workspace.TakeRows(rows, 4 * hidden_);
   float* const weights = workspace.Take<float>(steps);
-  const auto bias = bias_.empty() ? View<const float, 1>() : View<const float, 1>::Contiguous(bias_.data(), {4 * hidden_});
   score_input_.Multiply(AllRows(X), {}, asked, call.executor);
-  from_input_.Multiply(AllRows(X), bias, entering, call.executor);
+  from_input_.Multiply(AllRows(X), BiasOf(bias_), entering, call.executor);
   std::fill_n(summary.data, summary.size(), 0.0f), std::fill_n(memory.data, memory.size(), 0.0f);
   // Step t of all rows.
   const auto at_step = [&](View<float, 2> of_all, int64_t t) {
@@ -182,12 +176,10 @@ class OneWayEncoder final : public ResidualEncoder {
   }
 
  private:
-  Parameters MixParameters(int64_t layer) override {
+  void AddMixParameters(int64_t layer, Parameters& own) override {
     const std::string name = "reader" + std::to_string(layer);
-    Parameters own;
     own.Add(name, readers_[layer].parameters());
     if (!back_.empty()) own.Add(name + "_reverse", back_[layer].parameters());
-    return own;
   }
 
   void Mix(int64_t layer, View<float, 3> X, View<float, 3> Y, const EncoderCall& call) const override {

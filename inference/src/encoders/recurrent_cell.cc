@@ -8,13 +8,6 @@
 #include "parameter.h"
 
 namespace heed {
-namespace {
-
-View<const float, 1> BiasOf(const std::vector<float>& bias) {
-  return bias.empty() ? View<const float, 1>() : View<const float, 1>::Contiguous(bias.data(), {std::ssize(bias)});
-}
-
-}  // namespace
 
 RecurrentCell::RecurrentCell(const std::string& kind, int64_t in, int64_t hidden, bool bias, bool both_ways)
     : kind_(kind == "lstm"  ? Kind::kLstm
@@ -28,15 +21,10 @@ RecurrentCell::RecurrentCell(const std::string& kind, int64_t in, int64_t hidden
 Parameters RecurrentCell::parameters() {
   const int64_t rows = hidden_ * (kind_ == Kind::kLstm ? 4 : kind_ == Kind::kGru ? 3 : 1);
   Parameters own;
-  const auto matrix = [&](const std::string& name, int64_t columns, PackedMatrix& place) {
-    own.list.push_back({name, {rows, columns}, [rows, columns, &place](std::span<const float> values) {
-                          place = PackedMatrix(View<const float, 2>::Contiguous(values.data(), {rows, columns}));
-                        }});
-  };
   for (Way& way : ways_) {
     const std::string end = &way == ways_.data() ? "" : "_reverse";
-    matrix("weight_ih_l0" + end, in_, way.of_input);
-    matrix("weight_hh_l0" + end, hidden_, way.of_state);
+    own.list.push_back(PackedIn(way.of_input, "weight_ih_l0" + end, rows, in_));
+    own.list.push_back(PackedIn(way.of_state, "weight_hh_l0" + end, rows, hidden_));
     if (!bias_) continue;
     own.list.push_back(KeptIn(way.input_bias, "bias_ih_l0" + end, {rows}));
     own.list.push_back(KeptIn(way.state_bias, "bias_hh_l0" + end, {rows}));

@@ -8,6 +8,7 @@
 #include "encoders/residual_encoder.h"
 #include "heed/error.h"
 #include "heed/portable_math.h"
+#include "parameter.h"
 
 namespace heed {
 namespace {
@@ -22,10 +23,8 @@ class RecurrentEncoder : public ResidualEncoder {
   }
 
  protected:
-  Parameters MixParameters(int64_t layer) override {
-    Parameters own;
+  void AddMixParameters(int64_t layer, Parameters& own) override {
     own.Add("cell" + std::to_string(layer), cells_[layer].parameters());
-    return own;
   }
   void Mix(int64_t layer, View<float, 3> X, View<float, 3> Y, const EncoderCall& call) const override {
     cells_[layer].Forward(X, Y, call);
@@ -46,10 +45,9 @@ class RecurrentAttentionEncoder final : public RecurrentEncoder {
   }
 
  private:
-  Parameters MixParameters(int64_t layer) override {
-    Parameters own = RecurrentEncoder::MixParameters(layer);
+  void AddMixParameters(int64_t layer, Parameters& own) override {
+    RecurrentEncoder::AddMixParameters(layer, own);
     own.Add("attention" + std::to_string(layer), attentions_[layer].parameters());
-    return own;
   }
   void Mix(int64_t layer, View<float, 3> X, View<float, 3> Y, const EncoderCall& call) const override {
     RecurrentEncoder::Mix(layer, X, Y, call);
@@ -84,29 +82,25 @@ class SelfAttentiveEncoder final : public RecurrentEncoder {
     std::vector<float> bias;
   };
 
-  Parameters MixParameters(int64_t layer) override;
+  void AddMixParameters(int64_t layer, Parameters& own) override;
   void Mix(int64_t layer, View<float, 3> X, View<float, 3> Y, const EncoderCall& call) const override;
 
   std::vector<Layer> layers_;
 };
 
-Parameters SelfAttentiveEncoder::MixParameters(int64_t layer) {
-  Parameters own = RecurrentEncoder::MixParameters(layer);
+void SelfAttentiveEncoder::AddMixParameters(int64_t layer, Parameters& own) {
+  RecurrentEncoder::AddMixParameters(layer, own);
   Layer& mine = layers_[layer];
   const int64_t width = options().width, heads = options().heads, share = width / heads;
   const std::string number = std::to_string(layer);
   own.Add("attention" + number + ".W_s1", mine.hidden.parameters());
-  const auto keep = [&own](const std::string& name, const std::vector<int64_t>& shape, std::vector<float>& place) {
-    own.list.push_back({name, shape, [&place](std::span<const float> values) { place.assign(values.begin(), values.end()); }});
-  };
-  keep("attention" + number + ".W_s2.weight", {heads, width}, mine.questions);
+  own.list.push_back(KeptIn(mine.questions, "attention" + number + ".W_s2.weight", {heads, width}));
   own.list.push_back(
       {"combine" + number + ".weight", {width, width}, [=, &mine](std::span<const float> values) {
          for (int64_t h = 0; h < heads; ++h)
            mine.combine[h] = PackedMatrix(View<const float, 2>::Contiguous(values.data() + h * share * width, {share, width}));
        }});
-  if (options().bias) keep("combine" + number + ".bias", {width}, mine.bias);
-  return own;
+  if (options().bias) own.list.push_back(KeptIn(mine.bias, "combine" + number + ".bias", {width}));
 }
 
 void SelfAttentiveEncoder::Mix(int64_t layer, View<float, 3> X, View<float, 3> Y, const EncoderCall& call) const {

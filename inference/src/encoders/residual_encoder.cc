@@ -1,7 +1,5 @@
 #include "encoders/residual_encoder.h"
 
-#include <utility>
-
 #include "heed/error.h"
 
 namespace heed {
@@ -25,13 +23,9 @@ int64_t ResidualEncoder::WidthOfAWay() const {
 
 Parameters ResidualEncoder::parameters() {
   Parameters own;
-  const auto add = [&own](Parameters inner) {
-    own.list.insert(own.list.end(), std::make_move_iterator(inner.list.begin()), std::make_move_iterator(inner.list.end()));
-    own.attention.insert(own.attention.end(), inner.attention.begin(), inner.attention.end());
-  };
   for (int64_t l = 0; l < options_.layers; ++l) {
     const std::string number = std::to_string(l);
-    add(MixParameters(l));
+    AddMixParameters(l, own);
     own.Add("norm" + number, norms_[l].parameters());
     if (ffns_.empty()) continue;
     own.Add("ffn_norm" + number, ffn_norms_[l].parameters());

@@ -24,7 +24,8 @@ class ResidualEncoder : public SequenceEncoder {
   // Throws InvalidArgument for an odd width.
   int64_t WidthOfAWay() const;
 
-  virtual Parameters MixParameters(int64_t layer) = 0;
+  // Adds the parameters of a layer's own sublayer.
+  virtual void AddMixParameters(int64_t layer, Parameters& own) = 0;
   // X [rows, steps, width], with zeros in the padding -> Y of the same shape; what it holds in the padding does not matter.
   virtual void Mix(int64_t layer, View<float, 3> X, View<float, 3> Y, const EncoderCall& call) const = 0;
 
