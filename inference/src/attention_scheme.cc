@@ -30,17 +30,33 @@ class AlibiScheme final : public AttentionScheme {
   Numbers slopes_;
 };
 
-class RelativeScheme final : public AttentionScheme {
+// Tables that a call reads as they are.
+struct TrainedTable {
+  const char* name;
+  int64_t rows, columns;
+  void (*add)(Attention& call, Table<2> table);
+};
+
+class TablesScheme final : public AttentionScheme {
  public:
-  RelativeScheme(const RelativeBiasPosition& position, int64_t heads)
-      : heads_(heads), offsets_(2 * position.max_distance + 1) {}
-  Parameters parameters() override { return {{KeptIn(bias_, "relative_bias", {heads_, offsets_})}, {}}; }
-  void AddTo(Attention& call) const override { call.relative_bias = RelativeBias{TableOf(bias_, heads_, offsets_)}; }
+  explicit TablesScheme(std::vector<TrainedTable> tables) : tables_(std::move(tables)), numbers_(tables_.size()) {}
+  Parameters parameters() override {
+    Parameters own;
+    for (std::size_t t = 0; t < tables_.size(); ++t)
+      own.list.push_back(KeptIn(numbers_[t], tables_[t].name, {tables_[t].rows, tables_[t].columns}));
+    return own;
+  }
+  void AddTo(Attention& call) const override {
+    for (std::size_t t = 0; t < tables_.size(); ++t)
+      tables_[t].add(call, TableOf(numbers_[t], tables_[t].rows, tables_[t].columns));
+  }
 
  private:
-  int64_t heads_, offsets_;
-  Numbers bias_;
+  std::vector<TrainedTable> tables_;
+  std::vector<Numbers> numbers_;
 };
+
+ContentBias& ContentOf(Attention& call) { return call.content_bias ? *call.content_bias : call.content_bias.emplace(); }
 
 class T5Scheme final : public AttentionScheme {
  public:
@@ -71,31 +87,6 @@ class T5Scheme final : public AttentionScheme {
   T5Options options_;
   int64_t heads_;
   Numbers bias_;
-};
-
-class ShawScheme final : public AttentionScheme {
- public:
-  ShawScheme(const ShawPosition& position, int64_t head_dim) : position_(position), head_dim_(head_dim) {}
-  Parameters parameters() override {
-    const std::vector<int64_t> shape{Rows(), head_dim_};
-    Parameters own;
-    own.list.push_back(KeptIn(keys_, "keys", shape));
-    if (position_.values) own.list.push_back(KeptIn(values_, "values", shape));
-    if (position_.queries) own.list.push_back(KeptIn(queries_, "queries", shape));
-    return own;
-  }
-  void AddTo(Attention& call) const override {
-    call.content_bias.emplace();
-    call.content_bias->keys = TableOf(keys_, Rows(), head_dim_);
-    if (position_.values) call.content_bias->values = TableOf(values_, Rows(), head_dim_);
-    if (position_.queries) call.content_bias->queries = TableOf(queries_, Rows(), head_dim_);
-  }
-
- private:
-  int64_t Rows() const { return 2 * position_.max_distance + 1; }
-  ShawPosition position_;
-  int64_t head_dim_;
-  Numbers keys_, values_, queries_;
 };
 
 // A program and the tables that it reads, whose numbers may be limited.
@@ -139,22 +130,6 @@ class ProgramScheme final : public AttentionScheme {
   std::vector<Numbers> numbers_;
 };
 
-class CopeScheme final : public AttentionScheme {
- public:
-  CopeScheme(const CopePosition& position, int64_t head_dim) : positions_(position.max_position), head_dim_(head_dim) {
-    if (positions_ < 1 || positions_ > kMostCopePositions)
-      RefuseScheme("max_position: expected 1 to 2^18, got " + std::to_string(positions_));
-  }
-  Parameters parameters() override { return {{KeptIn(table_, "table", {positions_, head_dim_})}, {}}; }
-  void AddTo(Attention& call) const override {
-    call.contextual_position = ContextualPosition{TableOf(table_, positions_, head_dim_)};
-  }
-
- private:
-  int64_t positions_, head_dim_;
-  Numbers table_;
-};
-
 // Rotary, and xPos where there are rates.
 class RotaryScheme final : public AttentionScheme {
  public:
@@ -184,12 +159,20 @@ struct SchemeMaker {
   Made operator()(const AlibiPosition& position) const { return std::make_unique<AlibiScheme>(position, heads); }
   Made operator()(const RelativeBiasPosition& position) const {
     CheckDistance(position.max_distance);
-    return std::make_unique<RelativeScheme>(position, heads);
+    const auto add = [](Attention& call, Table<2> table) { call.relative_bias = RelativeBias{table}; };
+    return Tables({{"relative_bias", heads, 2 * position.max_distance + 1, add}});
   }
   Made operator()(const T5Position& position) const { return std::make_unique<T5Scheme>(position, heads); }
   Made operator()(const ShawPosition& position) const {
     CheckDistance(position.max_distance);
-    return std::make_unique<ShawScheme>(position, head_dim);
+    const int64_t rows = 2 * position.max_distance + 1;
+    std::vector<TrainedTable> tables;
+    tables.push_back({"keys", rows, head_dim, [](Attention& call, Table<2> table) { ContentOf(call).keys = table; }});
+    if (position.values)
+      tables.push_back({"values", rows, head_dim, [](Attention& call, Table<2> table) { ContentOf(call).values = table; }});
+    if (position.queries)
+      tables.push_back({"queries", rows, head_dim, [](Attention& call, Table<2> table) { ContentOf(call).queries = table; }});
+    return Tables(std::move(tables));
   }
   Made operator()(const KerplePosition& position) const {
     const auto least = static_cast<float>(kKerpleLeast);
@@ -219,9 +202,16 @@ struct SchemeMaker {
     return std::make_unique<RotaryScheme>(rotary, XPosRates(head_dim));
   }
   Made operator()(const DebertaPosition& position) const { return MakeDeberta(position, heads, head_dim); }
-  Made operator()(const CopePosition& position) const { return std::make_unique<CopeScheme>(position, head_dim); }
+  Made operator()(const CopePosition& position) const {
+    const int64_t positions = position.max_position;
+    if (positions < 1 || positions > kMostCopePositions)
+      RefuseScheme("max_position: expected 1 to 2^18, got " + std::to_string(positions));
+    const auto add = [](Attention& call, Table<2> table) { call.contextual_position = ContextualPosition{table}; };
+    return Tables({{"table", positions, head_dim, add}});
+  }
 
  private:
+  static Made Tables(std::vector<TrainedTable> tables) { return std::make_unique<TablesScheme>(std::move(tables)); }
   static Made Program(ScoreProgram program, std::vector<ProgramTableSpec> tables) {
     return std::make_unique<ProgramScheme>(std::move(program), std::move(tables));
   }
