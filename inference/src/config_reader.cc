@@ -1,5 +1,6 @@
 #include "config_reader.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "heed/error.h"
@@ -39,28 +40,26 @@ const ConfigReader::Json& ConfigReader::Member(const Json& object, const char* n
   return *found;
 }
 
-const ConfigReader::Json& ConfigReader::Object(const Json& object, const char* name) const {
+const ConfigReader::Json& ConfigReader::Member(const Json& object, const char* name, Is is, const char* expected) const {
   const Json& value = Member(object, name);
-  if (!value.is_object()) Fail(std::string("'") + name + "' is not an object");
+  if (!(value.*is)()) Fail(std::string("'") + name + "' is not " + expected);
   return value;
 }
 
+const ConfigReader::Json& ConfigReader::Object(const Json& object, const char* name) const {
+  return Member(object, name, &Json::is_object, "an object");
+}
+
 std::string ConfigReader::Text(const Json& object, const char* name) const {
-  const Json& value = Member(object, name);
-  if (!value.is_string()) Fail(std::string("'") + name + "' is not a string");
-  return value.get<std::string>();
+  return Member(object, name, &Json::is_string, "a string").get<std::string>();
 }
 
 bool ConfigReader::Flag(const Json& object, const char* name) const {
-  const Json& value = Member(object, name);
-  if (!value.is_boolean()) Fail(std::string("'") + name + "' is not true or false");
-  return value.get<bool>();
+  return Member(object, name, &Json::is_boolean, "true or false").get<bool>();
 }
 
 double ConfigReader::Number(const Json& object, const char* name) const {
-  const Json& value = Member(object, name);
-  if (!value.is_number()) Fail(std::string("'") + name + "' is not a number");
-  return value.get<double>();
+  return Member(object, name, &Json::is_number, "a number").get<double>();
 }
 
 int64_t ConfigReader::Integer(const Json& object, const char* name, int64_t low, int64_t high) const {
@@ -73,25 +72,20 @@ int64_t ConfigReader::Integer(const Json& object, const char* name, int64_t low,
   return value.get<int64_t>();
 }
 
-template <class T, class Fits>
-std::vector<T> ConfigReader::List(const Json& object, const char* name, const char* expected, const Fits& fits) const {
-  const Json& values = Member(object, name);
-  if (!values.is_array()) Fail(std::string("'") + name + "' is not " + expected);
-  std::vector<T> list;
-  list.reserve(values.size());
-  for (const Json& value : values) {
-    if (!fits(value)) Fail(std::string("'") + name + "' is not " + expected);
-    list.push_back(value.get<T>());
-  }
-  return list;
+template <class T>
+std::vector<T> ConfigReader::List(const Json& object, const char* name, Is is, const char* expected) const {
+  const Json& values = Member(object, name, &Json::is_array, expected);
+  if (!std::ranges::all_of(values, [is](const Json& value) { return (value.*is)(); }))
+    Fail(std::string("'") + name + "' is not " + expected);
+  return values.get<std::vector<T>>();
 }
 
 std::vector<double> ConfigReader::Numbers(const Json& object, const char* name) const {
-  return List<double>(object, name, "a list of numbers", [](const Json& value) { return value.is_number(); });
+  return List<double>(object, name, &Json::is_number, "a list of numbers");
 }
 
 std::vector<std::string> ConfigReader::Texts(const Json& object, const char* name) const {
-  return List<std::string>(object, name, "a list of strings", [](const Json& value) { return value.is_string(); });
+  return List<std::string>(object, name, &Json::is_string, "a list of strings");
 }
 
 }  // namespace heed

@@ -42,8 +42,10 @@ class ConfigReader {
   void Read(const Json& object, const char* name, std::vector<std::string>& field) const { field = Texts(object, name); }
 
  private:
-  template <class T, class Fits>
-  std::vector<T> List(const Json& object, const char* name, const char* expected, const Fits& fits) const;
+  using Is = bool (Json::*)() const noexcept;
+  const Json& Member(const Json& object, const char* name, Is is, const char* expected) const;
+  template <class T>
+  std::vector<T> List(const Json& object, const char* name, Is is, const char* expected) const;
 
   std::string path_;
   Json json_;
