@@ -12,7 +12,6 @@
 #include "bench/suites/shape_bench.h"
 #include "cli/command.h"
 #include "cli/fields.h"
-#include "cli/place.h"
 #include "cli/table.h"
 #include "heed/attention.h"
 #include "heed/error.h"
@@ -63,11 +62,23 @@ void PrintRow(const lab::BenchRow& row) {
   std::fflush(stdout);
 }
 
-void PrintEnd(const std::vector<lab::BenchRow>& rows) {
-  fmt::print(
-      "Times are minima of interleaved rounds; peak {:.1f} GFLOP/s a core ({}); b: percent of the bandwidth of reading; "
-      "geometric mean of the ratios {:.2f}.\n",
-      rows.front().peak_gflops, SupportedTargets().front(), lab::GeometricMeanRatio(rows));
+void SayWritten(const std::filesystem::path& page, const Context& context) {
+  if (!context.quiet) fmt::print(stderr, "wrote {}\n", lab::Printable(page.string()));
+}
+
+// What follows the rows, or all of them as JSON; and the page, where there is a folder for it.
+int End(const std::vector<lab::BenchRow>& rows, const std::string& command, const std::filesystem::path& folder,
+        const Context& context) {
+  if (context.json) {
+    fmt::print("{}\n", lab::JsonText(lab::BenchJson(rows)));
+  } else {
+    fmt::print(
+        "Times are minima of interleaved rounds; peak {:.1f} GFLOP/s a core ({}); b: percent of the bandwidth of reading; "
+        "geometric mean of the ratios {:.2f}.\n",
+        rows.front().peak_gflops, SupportedTargets().front(), lab::GeometricMeanRatio(rows));
+  }
+  if (!folder.empty()) SayWritten(lab::WriteBench(rows, command, folder), context);
+  return 0;
 }
 
 lab::BenchOptions OptionsOf(const BenchArguments& arguments, const Context& context) {
@@ -79,10 +90,6 @@ lab::BenchOptions OptionsOf(const BenchArguments& arguments, const Context& cont
   return options;
 }
 
-void SayWritten(const std::filesystem::path& page, const Context& context) {
-  if (!context.quiet) fmt::print(stderr, "wrote {}\n", lab::Printable(page.string()));
-}
-
 int RunSuites(const BenchArguments& arguments, const Context& context) {
   const lab::BenchOptions options = OptionsOf(arguments, context);
   const std::filesystem::path folder = arguments.out;
@@ -92,13 +99,7 @@ int RunSuites(const BenchArguments& arguments, const Context& context) {
   const std::vector<lab::BenchRow> rows = lab::RunBench(options, [&](const lab::BenchRow& row) {
     if (!context.json) PrintRow(row);
   });
-  if (context.json) {
-    fmt::print("{}\n", lab::JsonText(lab::BenchJson(rows)));
-  } else {
-    PrintEnd(rows);
-  }
-  if (!folder.empty()) SayWritten(lab::WriteBench(rows, CommandOf(options, folder), folder), context);
-  return 0;
+  return End(rows, CommandOf(options, folder), folder, context);
 }
 
 int RunOneCase(const BenchArguments& arguments, const Context& context) {
@@ -115,15 +116,8 @@ int RunOneCase(const BenchArguments& arguments, const Context& context) {
   if (!folder.empty()) lab::RequireWritableFolder(folder);
   if (!context.json) PrintHeader();
   const std::vector<lab::BenchRow> rows = {MeasureCall(one, {options.rounds, options.seconds})};
-  if (context.json) {
-    fmt::print("{}\n", lab::JsonText(lab::BenchJson(rows)));
-  } else {
-    PrintRow(rows.front());
-    PrintEnd(rows);
-  }
-  const std::string command = CommandOf(rows.front()) + " --out " + lab::ShellWord(folder.string());
-  if (!folder.empty()) SayWritten(lab::WriteBench(rows, command, folder), context);
-  return 0;
+  if (!context.json) PrintRow(rows.front());
+  return End(rows, CommandOf(rows.front()) + " --out " + lab::ShellWord(folder.string()), folder, context);
 }
 
 void PrintSearch(const lab::SearchResult& result, const lab::SearchOptions& options) {

@@ -1,12 +1,10 @@
 #include <algorithm>
 #include <cmath>
-#include <iomanip>
-#include <iostream>
-#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
 #include "cli/command.h"
@@ -84,18 +82,16 @@ void Print(const std::vector<Verdict>& verdicts, bool json) {
                       {"worst_eps", v.worst},
                       {"worst_case", v.worst_case},
                       {"limit_eps", v.limit}});
-    std::cout << lab::JsonText(rows) << "\n";
+    fmt::print("{}\n", lab::JsonText(rows));
     return;
   }
-  std::cout << "target    type      cases  failed  worst (eps)  case\n";
+  fmt::print("target    type      cases  failed  worst (eps)  case\n");
   for (const Verdict& v : verdicts)
-    std::cout << std::left << std::setw(10) << v.target << std::setw(10) << v.type << std::right << std::setw(5) << v.cases
-              << std::setw(8) << v.failed << std::setw(13) << std::fixed << std::setprecision(1) << v.worst << "  "
-              << v.worst_case << "\n";
-  std::cout << "A case fails at " << reference::kErrorLimit<float>
-            << " eps: outputs against sum p|v| of their row, gradients against the largest sum of |terms| in their array. Of\n"
-               "16-bit types it fails at "
-            << reference::kErrorLimit<Float16> << ": eps of each element itself, plus what a float may be off by.\n";
+    fmt::print("{:10}{:10}{:5}{:8}{:13.1f}  {}\n", v.target, v.type, v.cases, v.failed, v.worst, v.worst_case);
+  fmt::print(
+      "A case fails at {:.1f} eps: outputs against sum p|v| of their row, gradients against the largest sum of |terms| "
+      "in their array. Of\n16-bit types it fails at {:.1f}: eps of each element itself, plus what a float may be off by.\n",
+      reference::kErrorLimit<float>, reference::kErrorLimit<Float16>);
 }
 
 // The hash of all calls of reference/hashed_calls.h on one target.
@@ -107,9 +103,7 @@ std::string BitsOf(const std::string& target, lab::Progress& progress, int64_t& 
     all.Add(call.hash(ThreadPool::Default()));
     progress.Update(++done, target);
   }
-  std::ostringstream text;
-  text << std::hex << std::setw(16) << std::setfill('0') << all.value();
-  return text.str();
+  return fmt::format("{:016x}", all.value());
 }
 
 // One line where all targets agree, else one for each.
@@ -129,12 +123,11 @@ int PrintBits(const Context& context) {
     nlohmann::ordered_json report;
     report["version"] = HEED_VERSION, report["calls"] = calls, report["agree"] = agree;
     for (const auto& [target, hash] : bits) report["targets"][target] = hash;
-    std::cout << lab::JsonText(report) << "\n";
+    fmt::print("{}\n", lab::JsonText(report));
   } else if (agree) {
-    std::cout << "heed " HEED_VERSION ", " << calls << " calls: " << bits[0].second << "\n";
+    fmt::print("heed " HEED_VERSION ", {} calls: {}\n", calls, bits[0].second);
   } else {
-    for (const auto& [target, hash] : bits)
-      std::cout << "heed " HEED_VERSION ", " << calls << " calls on " << target << ": " << hash << "\n";
+    for (const auto& [target, hash] : bits) fmt::print("heed " HEED_VERSION ", {} calls on {}: {}\n", calls, target, hash);
   }
   return agree ? 0 : 1;
 }

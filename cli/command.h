@@ -29,6 +29,14 @@ struct Context {
 // How many that is.
 int ThreadsOf(const Context& context);
 
+// An option or argument that names a file, a folder or a column. An empty name, as an unset variable of a shell gives it, is a
+// usage error: it would else count as none, or as the current folder.
+inline CLI::Option* AddName(CLI::App& command, const char* option, std::string& value, const std::string& text) {
+  return command.add_option(option, value, text)->check([](const std::string& name) {
+    return name.empty() ? std::string("it is empty; expected a name, or the option left out") : std::string();
+  });
+}
+
 // An option that takes a list as one word with commas: what follows is never taken for a part of it.
 template <class T>
 CLI::Option* AddList(CLI::App& command, const char* option, std::vector<T>& values, const std::string& text) {
@@ -47,7 +55,7 @@ class Command {
   // `place` orders the commands in --help.
   Command(int place, Add add);
   // All of them, in order.
-  static const std::map<int, Add>& All();
+  static std::map<int, Add>& All();
 };
 
 }  // namespace heed::cli

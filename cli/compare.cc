@@ -12,7 +12,6 @@
 #include "cli/command.h"
 #include "cli/fields.h"
 #include "cli/outcome.h"
-#include "cli/place.h"
 #include "cli/table.h"
 #include "lab/report/output_place.h"
 #include "lab/training/interrupt.h"

@@ -4,6 +4,8 @@
 #include <optional>
 #include <sstream>
 
+#include <fmt/ranges.h>
+
 #include "heed/error.h"
 #include "heed/safetensors.h"
 #include "lab/report/file.h"
@@ -36,12 +38,6 @@ const CLI::App* CommandNamed(const CLI::App& app, const std::string& name) {
   return found.empty() ? nullptr : found.front();
 }
 
-std::string Joined(const std::vector<std::string>& values) {
-  std::string text;
-  for (std::size_t i = 0; i < values.size(); ++i) text += (i == 0 ? "" : ",") + values[i];
-  return text;
-}
-
 }  // namespace
 
 std::vector<std::string> WithConfig(const CLI::App& app, std::vector<std::string> arguments) {
@@ -61,7 +57,7 @@ std::vector<std::string> WithConfig(const CLI::App& app, std::vector<std::string
     if (item.parents.size() > 1 || item.name == "config" || command->get_option_no_throw(flag) == nullptr) {
       throw InvalidArgument(*path + ": '" + ShownName(item.fullname()) + "' is no option of heed " + command->get_name());
     }
-    if (!ValueOf(arguments, flag)) given.push_back(flag + "=" + Joined(item.inputs));
+    if (!ValueOf(arguments, flag)) given.push_back(fmt::format("{}={}", flag, fmt::join(item.inputs, ",")));
   }
   // Before "--", behind which nothing is an option.
   arguments.insert(std::ranges::find(arguments, "--"), given.begin(), given.end());

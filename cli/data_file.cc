@@ -8,7 +8,6 @@
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
-#include "cli/place.h"
 #include "cli/table.h"
 #include "heed/error.h"
 #include "lab/report/json.h"
@@ -19,6 +18,13 @@ namespace heed::cli {
 namespace {
 
 constexpr char kGroup[] = "For labelled sequences (CSV or NPY) instead of a text";
+
+void RequireNoCsvOptions(const lab::CsvOptions& csv, const std::string& why) {
+  for (const auto& [option, given] : {std::pair("separator", !csv.separator.empty()),
+                                      std::pair("decimal", !csv.decimal.empty()), std::pair("no_header", !csv.header)}) {
+    if (given) throw InvalidArgument(option + (": " + why));
+  }
+}
 
 // Throws InvalidArgument that names the first option which only a CSV file has.
 void RequireNoColumns(const DataArguments& arguments, const std::string& why) {
@@ -34,6 +40,16 @@ void RequireNoColumns(const DataArguments& arguments, const std::string& why) {
 // A list of names, in one word with commas or in several.
 void AddColumns(CLI::App& command, const char* option, std::vector<std::string>& columns, const char* text) {
   command.add_option(option, columns, text)->delimiter(',')->group(kGroup);
+}
+
+// Those that tell how a CSV file is written.
+void AddCsvOptions(CLI::App& command, lab::CsvOptions& csv) {
+  AddName(command, "--separator", csv.separator,
+          "Separator of the cells of a CSV file: comma, semicolon, tab, bar or a character; default: found")
+      ->group(kGroup);
+  AddName(command, "--decimal", csv.decimal, "Decimal mark of its numbers: point or comma; default: found")->group(kGroup);
+  command.add_flag("!--no-header", csv.header, "The first row of the CSV file holds values; the columns are called c1, c2, ..")
+      ->group(kGroup);
 }
 
 // "1 to 5", of dates the days.
@@ -110,15 +126,6 @@ void AddDataOptions(CLI::App& command, DataArguments& arguments) {
   command.add_flag("--dry-run", arguments.dry_run, "Print how each column is read, and write nothing")->group(kGroup);
 }
 
-void AddCsvOptions(CLI::App& command, lab::CsvOptions& csv) {
-  AddName(command, "--separator", csv.separator,
-          "Separator of the cells of a CSV file: comma, semicolon, tab, bar or a character; default: found")
-      ->group(kGroup);
-  AddName(command, "--decimal", csv.decimal, "Decimal mark of its numbers: point or comma; default: found")->group(kGroup);
-  command.add_flag("!--no-header", csv.header, "The first row of the CSV file holds values; the columns are called c1, c2, ..")
-      ->group(kGroup);
-}
-
 void AddLaterOptions(CLI::App& command, lab::LaterCsv& csv) {
   AddCsvOptions(command, csv);
   AddName(command, "--new-categories", csv.new_categories,
@@ -129,13 +136,6 @@ void AddLaterOptions(CLI::App& command, lab::LaterCsv& csv) {
 void RequireNoLaterOptions(const lab::LaterCsv& csv, const std::string& why) {
   if (!csv.new_categories.empty()) throw InvalidArgument("new_categories: " + why);
   RequireNoCsvOptions(csv, why);
-}
-
-void RequireNoCsvOptions(const lab::CsvOptions& csv, const std::string& why) {
-  for (const auto& [option, given] : {std::pair("separator", !csv.separator.empty()),
-                                      std::pair("decimal", !csv.decimal.empty()), std::pair("no_header", !csv.header)}) {
-    if (given) throw InvalidArgument(option + (": " + why));
-  }
 }
 
 namespace {

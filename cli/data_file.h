@@ -31,12 +31,9 @@ struct DataArguments : lab::SeriesColumns {
 };
 
 void AddDataOptions(CLI::App& command, DataArguments& arguments);
-// Those that tell how a CSV file is written.
-void AddCsvOptions(CLI::App& command, lab::CsvOptions& csv);
-// The same of a file for a kept model, and what its texts are that the model does not know.
+// Those that tell how a CSV file for a kept model is written, and what its texts are that the model does not know.
 void AddLaterOptions(CLI::App& command, lab::LaterCsv& csv);
 // Of what is no CSV file. Throws InvalidArgument that names an option which was given, and says why.
-void RequireNoCsvOptions(const lab::CsvOptions& csv, const std::string& why);
 void RequireNoLaterOptions(const lab::LaterCsv& csv, const std::string& why);
 
 // `flags`: the options of the study or the training, some of which need a forecast or no --part. Both throw InvalidArgument

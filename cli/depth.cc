@@ -11,7 +11,6 @@
 #include "cli/command.h"
 #include "cli/fields.h"
 #include "cli/outcome.h"
-#include "cli/place.h"
 #include "lab/data/default_text.h"
 #include "lab/data/text.h"
 #include "lab/report/output_place.h"

@@ -10,7 +10,6 @@
 
 #include "cli/command.h"
 #include "cli/data_file.h"
-#include "cli/place.h"
 #include "heed/error.h"
 #include "heed/series_model.h"
 #include "lab/data/corpus.h"
@@ -85,12 +84,8 @@ void PrintJson(const EvalArguments& arguments, const std::vector<lab::Evaluation
 
 void PrintTable(const std::vector<lab::Evaluation>& rows) {
   std::cout << "context  predictions      loss  perplexity   (loss in nats a character)\n";
-  for (const lab::Evaluation& row : rows) {
-    char line[96];
-    std::snprintf(line, sizeof line, "%7lld  %11lld  %8.4f  %10.4f\n", static_cast<long long>(row.context),
-                  static_cast<long long>(row.predictions), row.loss, row.perplexity);
-    std::cout << line;
-  }
+  for (const lab::Evaluation& row : rows)
+    fmt::print("{:7}  {:11}  {:8.4f}  {:10.4f}\n", row.context, row.predictions, row.loss, row.perplexity);
 }
 
 // Of a score of labelled sequences; empty where it has none.

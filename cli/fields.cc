@@ -42,11 +42,50 @@ void ForEachPart(std::string_view text, const Visit& visit) {
 template <class T>
 using Word = std::conditional_t<std::is_arithmetic_v<T>, T, std::string>;
 
-void Take(const lab::Field& field, const std::string& word, std::vector<int64_t>& value) { value = ParseLengths(field, word); }
-void Take(const lab::Field& field, const std::string& word, std::vector<double>& value) { value = ParseNumbers(field, word); }
-void Take(const lab::Field& field, const std::string& word, std::vector<std::string>& value) {
-  value = ParseNames(field, word);
+// "16:1024" as 16, 32, ... up to 1024, "10,100" as it stands, both mixed: sorted, each number once.
+void Take(const lab::Field& field, const std::string& word, std::vector<int64_t>& lengths) {
+  lengths.clear();
+  if (field.empty && word == "none") return;
+  ForEachPart(word, [&](std::string_view part) {
+    const std::size_t colon = part.find(':');
+    const int64_t first = ParseLength(field, part.substr(0, colon), word);
+    const int64_t last = colon == std::string_view::npos ? first : ParseLength(field, part.substr(colon + 1), word);
+    if (last < first) RefuseLengths(field, word);
+    for (int64_t length = first;; length *= 2) {
+      lengths.push_back(length);
+      if (length > last / 2) break;
+    }
+  });
+  std::ranges::sort(lengths);
+  lengths.erase(std::unique(lengths.begin(), lengths.end()), lengths.end());
 }
+
+// "0.003,0.006", in that order.
+void Take(const lab::Field& field, const std::string& word, std::vector<double>& numbers) {
+  numbers.clear();
+  ForEachPart(word, [&](std::string_view part) {
+    double number = 0;
+    const auto [rest, error] = std::from_chars(part.data(), part.data() + part.size(), number);
+    if (error != std::errc() || rest != part.data() + part.size()) {
+      throw InvalidArgument(field.Flag() + ": expected numbers with commas, as 0.003,0.006, got '" + word + "'");
+    }
+    numbers.push_back(number);
+  });
+}
+
+// "gru,lstm" as names; "all" as those that the field knows, "none" as an empty list where it takes one.
+void Take(const lab::Field& field, const std::string& word, std::vector<std::string>& names) {
+  names.clear();
+  // A field that knows a name "none" means that one.
+  const bool known = std::ranges::find(field.known, word) != field.known.end();
+  if (!known && word == "none" && field.empty) return;
+  if (!known && word == "all") {
+    names = field.known;
+  } else {
+    ForEachPart(word, [&](std::string_view part) { names.emplace_back(part); });
+  }
+}
+
 void Take(const lab::Field&, const std::string& word, lab::Objective& value) { value = lab::ParseObjective(word); }
 template <class T>
 void Take(const lab::Field&, const T& word, T& value) {
@@ -114,47 +153,6 @@ void FieldFlags::Apply(const lab::Fields& fields, const char* what) const {
   for (const auto& [name, word] : given_) {
     if (!taken.contains(name)) throw InvalidArgument(name + ": " + what + " has no such option");
   }
-}
-
-std::vector<int64_t> ParseLengths(const lab::Field& field, const std::string& text) {
-  std::vector<int64_t> lengths;
-  if (field.empty && text == "none") return lengths;
-  ForEachPart(text, [&](std::string_view part) {
-    const std::size_t colon = part.find(':');
-    const int64_t first = ParseLength(field, part.substr(0, colon), text);
-    const int64_t last = colon == std::string_view::npos ? first : ParseLength(field, part.substr(colon + 1), text);
-    if (last < first) RefuseLengths(field, text);
-    for (int64_t length = first;; length *= 2) {
-      lengths.push_back(length);
-      if (length > last / 2) break;
-    }
-  });
-  std::ranges::sort(lengths);
-  lengths.erase(std::unique(lengths.begin(), lengths.end()), lengths.end());
-  return lengths;
-}
-
-std::vector<double> ParseNumbers(const lab::Field& field, const std::string& text) {
-  std::vector<double> numbers;
-  ForEachPart(text, [&](std::string_view part) {
-    double number = 0;
-    const auto [rest, error] = std::from_chars(part.data(), part.data() + part.size(), number);
-    if (error != std::errc() || rest != part.data() + part.size()) {
-      throw InvalidArgument(field.Flag() + ": expected numbers with commas, as 0.003,0.006, got '" + text + "'");
-    }
-    numbers.push_back(number);
-  });
-  return numbers;
-}
-
-std::vector<std::string> ParseNames(const lab::Field& field, const std::string& text) {
-  // A field that knows a name "none" means that one.
-  const bool known = std::ranges::find(field.known, text) != field.known.end();
-  if (!known && text == "all") return field.known;
-  if (!known && text == "none" && field.empty) return {};
-  std::vector<std::string> names;
-  ForEachPart(text, [&](std::string_view part) { names.emplace_back(part); });
-  return names;
 }
 
 }  // namespace heed::cli

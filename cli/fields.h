@@ -15,15 +15,6 @@
 
 namespace heed::cli {
 
-// Lists of a field, as one word each. Throw InvalidArgument that names the flag.
-//
-// "16:1024" as 16, 32, ... up to 1024, "10,100" as it stands, both mixed: sorted, each number once.
-std::vector<int64_t> ParseLengths(const lab::Field& field, const std::string& text);
-// "0.003,0.006", in that order.
-std::vector<double> ParseNumbers(const lab::Field& field, const std::string& text);
-// "gru,lstm" as names; "all" as those that the field knows, "none" as an empty list where it takes one.
-std::vector<std::string> ParseNames(const lab::Field& field, const std::string& text);
-
 // The flags of a command that stand for options, and what was given of them. Its address must stay as it is.
 class FieldFlags {
  public:

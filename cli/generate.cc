@@ -6,7 +6,6 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/command.h"
-#include "cli/place.h"
 #include "heed/error.h"
 #include "lab/data/text.h"
 #include "lab/report/json.h"

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include <fmt/ranges.h>
+#include <boost/algorithm/string/replace.hpp>
 
 #include "cli/command.h"
 
@@ -57,18 +58,9 @@ std::string BashCompletion(const CLI::App& app) {
 }
 
 // Text within '[...]' of a specification that stands in single quotes.
-std::string ForZsh(const std::string& text) {
-  std::string quoted;
-  for (const char c : text) {
-    if (c == '\'') {
-      quoted += "'\\''";
-    } else if (c == '[' || c == ']' || c == ':' || c == '\\') {
-      quoted += std::string("\\") + c;
-    } else {
-      quoted += c;
-    }
-  }
-  return quoted;
+std::string ForZsh(std::string text) {
+  for (const char* special : {"\\", "[", "]", ":"}) boost::replace_all(text, special, std::string("\\") + special);
+  return boost::replace_all_copy(text, "'", "'\\''");
 }
 
 std::string ZshCompletion(const CLI::App& app) {
@@ -103,20 +95,10 @@ std::string ZshCompletion(const CLI::App& app) {
 
 // A line of roff in which nothing is a command or an escape.
 std::string ForRoff(const std::string& text) {
-  std::string escaped;
-  bool starts = true;
-  for (const char c : text) {
-    if (starts && (c == '.' || c == '\'')) escaped += "\\&";
-    if (c == '\\') {
-      escaped += "\\e";
-    } else if (c == '-') {
-      escaped += "\\-";
-    } else {
-      escaped += c;
-    }
-    starts = c == '\n';
-  }
-  return escaped;
+  std::string escaped = "\n" + text;
+  for (const auto& [plain, roff] : {std::pair("\\", "\\e"), {"-", "\\-"}, {"\n.", "\n\\&."}, {"\n'", "\n\\&'"}})
+    boost::replace_all(escaped, plain, roff);
+  return escaped.substr(1);
 }
 
 std::string ManualPage(const CLI::App& app) {

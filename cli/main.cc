@@ -20,7 +20,6 @@
 #include "cli/command.h"
 #include "cli/config.h"
 #include "cli/idle_threads.h"
-#include "cli/place.h"
 #include "cli/suggestion.h"
 #include "heed/error.h"
 #include "heed/executor.h"
@@ -31,17 +30,12 @@
 
 namespace heed::cli {
 
-namespace {
+Command::Command(int place, Add add) { All().emplace(place, add); }
 
-std::map<int, Command::Add>& Commands() {
-  static std::map<int, Command::Add> commands;
+std::map<int, Command::Add>& Command::All() {
+  static std::map<int, Add> commands;
   return commands;
 }
-
-}  // namespace
-
-Command::Command(int place, Add add) { Commands().emplace(place, add); }
-const std::map<int, Command::Add>& Command::All() { return Commands(); }
 
 int ThreadsOf(const Context& context) { return context.threads > 0 ? context.threads : AvailableThreads(); }
 

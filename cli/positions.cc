@@ -15,7 +15,6 @@
 #include "book/positions/scheme_table.h"
 #include "cli/command.h"
 #include "cli/outcome.h"
-#include "cli/place.h"
 #include "heed/error.h"
 #include "lab/report/output_place.h"
 #include "lab/training/trained_model.h"

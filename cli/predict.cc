@@ -13,7 +13,6 @@
 
 #include "cli/command.h"
 #include "cli/data_file.h"
-#include "cli/place.h"
 #include "heed/error.h"
 #include "heed/nn/replacement_file.h"
 #include "heed/series_model.h"

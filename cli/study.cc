@@ -11,7 +11,6 @@
 #include "cli/data_file.h"
 #include "cli/fields.h"
 #include "cli/outcome.h"
-#include "cli/place.h"
 #include "heed/error.h"
 #include "lab/data/default_text.h"
 #include "lab/study/findings.h"

@@ -19,7 +19,6 @@
 #include "cli/command.h"
 #include "cli/data_file.h"
 #include "cli/fields.h"
-#include "cli/place.h"
 #include "heed/error.h"
 #include "lab/data/default_text.h"
 #include "lab/data/text.h"
@@ -137,15 +136,11 @@ class TrainingProgress {
     };
     callbacks.on_step = [this](int64_t step, double loss, double tokens_per_second) {
       smoothed_ = smoothed_ ? 0.95 * *smoothed_ + 0.05 * loss : loss;
-      char text[64];
-      std::snprintf(text, sizeof text, "loss %.3f, %.0f tokens/s", *smoothed_, tokens_per_second);
-      training_ = text;
+      training_ = fmt::format("loss {:.3f}, {:.0f} tokens/s", *smoothed_, tokens_per_second);
       bar_->Update(step, training_ + validation_);
     };
     callbacks.on_report = [this](const lab::Metrics& metrics) {
-      char text[32];
-      std::snprintf(text, sizeof text, ", val_loss %.4f", metrics.val_loss);
-      validation_ = text;
+      validation_ = fmt::format(", val_loss {:.4f}", metrics.val_loss);
       bar_->Update(metrics.step, training_ + validation_);
     };
     return callbacks;
@@ -174,10 +169,8 @@ void PrintResult(const TrainArguments& arguments, const lab::TrainResult& result
     std::cout << lab::JsonText(row) << "\n";
     return;
   }
-  char line[160];
-  std::snprintf(line, sizeof line, "step %lld  train_loss %.4f  val_loss %.4f  %.0f tokens/s\n",
-                static_cast<long long>(last.step), last.train_loss, last.val_loss, last.tokens_per_second);
-  std::cout << line;
+  fmt::print("step {}  train_loss {:.4f}  val_loss {:.4f}  {:.0f} tokens/s\n", last.step, last.train_loss, last.val_loss,
+             last.tokens_per_second);
 }
 
 lab::TrainResult ResumeRun(const TrainArguments& arguments, const Context& context, const lab::Text& text,

@@ -49,7 +49,7 @@ if(HEED_LAB)
   find_package(Boost QUIET CONFIG)
   find_package(ZLIB QUIET)
   if(NOT Boost_FOUND OR NOT ZLIB_FOUND)
-    message(FATAL_ERROR "heed's laboratory needs Boost.Math and zlib, and not both were found: install them (Debian's libboost-dev and "
+    message(FATAL_ERROR "heed's laboratory needs Boost and zlib, and not both were found: install them (Debian's libboost-dev and "
       "zlib1g-dev), or leave the laboratory out with -DHEED_LAB=OFF")
   endif()
 endif()
