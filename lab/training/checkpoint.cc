@@ -88,9 +88,7 @@ LanguageModel LoadModel(const RunFolder& folder, nn::LengthPolicy beyond) {
   const nn::Safetensors weights = nn::ReadSafetensors(path);
   RequirePlausible(config, weights, path);
   LanguageModel model(config.options.model, config.vocabulary, beyond);
-  NamedTensors parameters;
-  for (const auto& parameter : model->named_parameters()) parameters.emplace_back(parameter.key(), parameter.value());
-  CopyTensors(weights.tensors, parameters, path);
+  CopyTensors(weights.tensors, NamedParameters(*model), path);
   model->eval();
   return model;
 }

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include <ATen/core/grad_mode.h>
+#include <fmt/core.h>
 
 #include "heed/error.h"
 #include "lab/data/batches.h"
@@ -54,9 +55,10 @@ std::vector<double> OfAll(Ranks& ranks, std::vector<double> losses, bool interru
 void RequireReach(const LanguageModel& model, int64_t context) {
   if (context < 1) throw InvalidArgument("context: " + std::to_string(context) + " is not 1 or more");
   if (context > model->longest()) {
-    throw InvalidArgument("context: " + std::to_string(context) + " steps are more than the " +
-                          std::to_string(model->longest()) +
-                          " rows of the model's learned position table; --beyond clamp repeats its last row");
+    throw InvalidArgument(
+        fmt::format("context: {} steps are more than the {} rows of the model's learned position table; --beyond clamp repeats "
+                    "its last row",
+                    context, model->longest()));
   }
 }
 
@@ -98,11 +100,6 @@ Evaluation Evaluate(LanguageModel& model, const std::vector<int32_t>& tokens, in
   const double loss = total / static_cast<double>(predictions);
   RequireFinite("evaluation over windows of " + std::to_string(context) + " steps", "the loss", loss);
   return {context, predictions, loss, std::exp(loss), static_cast<double>(done) / std::max(seconds, 1e-9)};
-}
-
-Evaluation Evaluate(LanguageModel& model, const Text& text, int64_t context, const std::function<void(int64_t)>& on_tokens) {
-  if (context != 0) RequireReach(model, context);
-  return Evaluate(model, model->vocabulary().Encode(text), context, on_tokens);
 }
 
 }  // namespace heed::lab

@@ -6,8 +6,6 @@
 #include <functional>
 #include <vector>
 
-#include "lab/data/text.h"
-
 namespace heed::lab {
 
 class LanguageModel;
@@ -30,9 +28,6 @@ struct Evaluation {
 // in the same order as without, unless ranks share sequences: each batch's is then made of theirs first.
 Evaluation Evaluate(LanguageModel& model, const std::vector<int32_t>& tokens, int64_t context = 0,
                     const std::function<void(int64_t)>& on_tokens = {}, Ranks* ranks = nullptr, int64_t stride = 0);
-// The same for a text; InvalidArgument names a character that the model does not know.
-Evaluation Evaluate(LanguageModel& model, const Text& text, int64_t context = 0,
-                    const std::function<void(int64_t)>& on_tokens = {});
 
 // Throws InvalidArgument unless windows of `context` steps are in reach of the model.
 void RequireReach(const LanguageModel& model, int64_t context);

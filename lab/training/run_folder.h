@@ -20,7 +20,6 @@
 #include "lab/data/text.h"
 #include "lab/data/vocabulary.h"
 #include "lab/report/result_store.h"
-#include "lab/training/metrics.h"
 #include "lab/training/options.h"
 
 namespace heed::lab {
@@ -39,6 +38,14 @@ struct RunConfig {
   TextIdentity text;
   int threads = 0;
   nlohmann::ordered_json reached = {};  // what a study measured on its test part, for people; null where there was none
+};
+
+// The report of a training at a step.
+struct Metrics {
+  int64_t step;
+  double train_loss;         // mean over the steps since the previous report, nats per predicted character
+  double val_loss;           // mean over the whole validation split
+  double tokens_per_second;  // of training alone, since the previous report or the start of the process
 };
 
 class RunFolder {

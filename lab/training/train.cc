@@ -22,13 +22,12 @@ namespace {
 
 constexpr const char* kOpens = "rank 0, which opens the folder";
 
-// Reports and checkpoints of a run. Without a folder, nothing is written.
+// Reports and checkpoints of a run.
 class Journal {
  public:
-  Journal(const RunFolder* folder, std::vector<Metrics> metrics, const TrainCallbacks& callbacks, Ranks* ranks)
+  Journal(const RunFolder& folder, std::vector<Metrics> metrics, const TrainCallbacks& callbacks, Ranks* ranks)
       : folder_(folder), ranks_(ranks), metrics_(std::move(metrics)), callbacks_(callbacks) {
-    if (folder_ == nullptr) return;
-    const auto watch = [this] { watch_.emplace(folder_->path(), folder_->config().filename().string()); };
+    const auto watch = [this] { watch_.emplace(folder_.path(), folder_.config().filename().string()); };
     OnFirst(ranks_, watch, kOpens);
   }
 
@@ -41,18 +40,17 @@ class Journal {
     // Metrics first: lines beyond the checkpoint are dropped when a run resumes, missing ones would stay missing.
     const auto write = [this] {
       watch_->Check();
-      folder_->WriteMetrics(metrics_);
+      folder_.WriteMetrics(metrics_);
     };
-    if (folder_ != nullptr) OnFirst(ranks_, write, "rank 0, which writes the metrics");
+    OnFirst(ranks_, write, "rank 0, which writes the metrics");
     Save(trainer);
     if (callbacks_.on_report) callbacks_.on_report(metrics_.back());
   }
 
   void Save(Trainer& trainer) {
-    if (folder_ == nullptr) return;
     const auto save = [&] {
       watch_->Check();
-      SaveCheckpoint(*folder_, trainer);
+      SaveCheckpoint(folder_, trainer);
       watch_->Check();
     };
     OnFirst(ranks_, save, "rank 0, which writes the checkpoint of step " + std::to_string(trainer.step()));
@@ -60,7 +58,6 @@ class Journal {
   }
 
   [[noreturn]] void Diverge(const Divergence& error) const {
-    if (folder_ == nullptr) throw error;
     throw Divergence(error.what() + std::string("; ") + Saved() + ", with a lower --lr or --weight-decay");
   }
 
@@ -71,21 +68,21 @@ class Journal {
 
   [[noreturn]] void Interrupt(Trainer& trainer) {
     Save(trainer);
-    throw Interruption("interrupted after step " + std::to_string(trainer.step()) +
-                       (folder_ != nullptr ? "; " + folder_->path().string() + " holds a checkpoint to resume from" : ""));
+    throw Interruption("interrupted after step " + std::to_string(trainer.step()) + "; " + folder_.path().string() +
+                       " holds a checkpoint to resume from");
   }
 
   std::vector<Metrics> TakeMetrics() { return std::move(metrics_); }
 
  private:
   std::string Saved() const {
-    return folder_->path().string() + " holds a checkpoint of step " + std::to_string(saved_.value_or(0)) +
+    return folder_.path().string() + " holds a checkpoint of step " + std::to_string(saved_.value_or(0)) +
            ", from which --resume goes on";
   }
 
-  const RunFolder* folder_;
+  const RunFolder& folder_;
   Ranks* ranks_;
-  std::optional<FolderWatch> watch_;  // of the folder, where there is one, on rank 0
+  std::optional<FolderWatch> watch_;  // of the folder, on rank 0
   std::optional<int64_t> saved_;      // step of the last checkpoint
   std::vector<Metrics> metrics_;
   const TrainCallbacks& callbacks_;
@@ -118,15 +115,6 @@ TrainResult Drive(Trainer& trainer, Journal& journal, const TrainCallbacks& call
   return {std::make_shared<LanguageModel>(trainer.model()), journal.TakeMetrics(), seconds};
 }
 
-// The options that may change within a run, of `changed`; all others of `begun`.
-TrainOptions Changed(const TrainOptions& begun, const TrainOptions& changed) {
-  TrainOptions options = begun;
-  options.lr = changed.lr, options.min_lr = changed.min_lr;
-  options.weight_decay = changed.weight_decay, options.clip = changed.clip;
-  Validate(options);
-  return options;
-}
-
 }  // namespace
 
 RunConfig ReadConfig(const RunFolder& folder, Ranks* ranks) {
@@ -134,14 +122,6 @@ RunConfig ReadConfig(const RunFolder& folder, Ranks* ranks) {
   std::string contents;
   ranks->OnFirst([&] { contents = ReadFile(folder.config(), kMostSettingsBytes); }, kOpens);
   return folder.ParseConfig(ranks->FromFirst(contents, kOpens));
-}
-
-TrainResult Train(const Text& text, const TrainOptions& options, const TrainCallbacks& callbacks, Ranks* ranks) {
-  Validate(options);
-  Trainer trainer(MakeCorpus(text, options.model.context), options, ranks);
-  trainer.Share();
-  Journal journal(nullptr, {}, callbacks, ranks);
-  return Drive(trainer, journal, callbacks);
 }
 
 TrainResult Train(const Text& text, const TrainOptions& options, const RunFolder& folder, const TrainCallbacks& callbacks,
@@ -161,14 +141,14 @@ TrainResult Train(const Text& text, const TrainOptions& options, const RunFolder
   trainer.Share();
   OnFirst(
       ranks, [&] { folder.WriteConfig(config); }, kOpens);
-  Journal journal(&folder, {}, callbacks, ranks);
+  Journal journal(folder, {}, callbacks, ranks);
   return Drive(trainer, journal, callbacks);
 }
 
 TrainResult Resume(const Text& text, const RunFolder& folder, const TrainCallbacks& callbacks,
                    const std::optional<TrainOptions>& changed, Ranks* ranks) {
   RunConfig config = ReadConfig(folder, ranks);
-  if (changed) config.options = Changed(config.options, *changed);
+  if (changed) config.options = *changed;
   const TextIdentity identity = Identify(text);
   if (identity.characters != config.text.characters || identity.fingerprint != config.text.fingerprint) {
     throw InvalidArgument("text '" + text.name + "' is not the text that the run in " + folder.path().string() +
@@ -187,7 +167,7 @@ TrainResult Resume(const Text& text, const RunFolder& folder, const TrainCallbac
   std::vector<Metrics> metrics;
   OnFirst(
       ranks, [&] { metrics = folder.ReadMetrics(trainer.last_report()); }, kOpens);
-  Journal journal(&folder, std::move(metrics), callbacks, ranks);
+  Journal journal(folder, std::move(metrics), callbacks, ranks);
   return Drive(trainer, journal, callbacks);
 }
 

@@ -1,4 +1,4 @@
-// Training from the first step to the last, in memory or in a folder.
+// Training in a folder, from the first step to the last.
 #ifndef HEED_LAB_TRAINING_TRAIN_H_
 #define HEED_LAB_TRAINING_TRAIN_H_
 
@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "lab/data/text.h"
-#include "lab/training/metrics.h"
 #include "lab/training/options.h"
 #include "lab/training/run_folder.h"
 
@@ -35,22 +34,19 @@ struct TrainResult {
 // batch (Trainer). Rank 0 alone reads and writes the folder, and its errors are every rank's; Ctrl-C on one is Ctrl-C on all.
 // All throw RanksError when a rank is lost; the folder then has the last checkpoint.
 
-// In memory. Throws InvalidArgument that names the option or the text, Divergence that names the step when the numbers are no
-// longer finite, and Interruption on Ctrl-C. See Trainer for what is reproducible.
-TrainResult Train(const Text& text, const TrainOptions& options, const TrainCallbacks& callbacks = {}, Ranks* ranks = nullptr);
-
-// In a folder: a checkpoint is written before the first step, at every report, and before Interruption is thrown. A folder
-// that holds a checkpoint already is refused (InvalidArgument). Throws FileError when a file cannot be written, or the folder
-// is removed or replaced meanwhile. No checkpoint and no line of metrics holds a number that is not finite: after a Divergence
-// the folder has the last checkpoint before it.
+// A checkpoint is written before the first step, at every report, and before Interruption is thrown, on Ctrl-C. Throws
+// InvalidArgument that names the option or the text, or a folder that holds a run already, and FileError when a file cannot be
+// written, or the folder is removed or replaced meanwhile. No checkpoint and no line of metrics holds a number that is not
+// finite: after a Divergence, which names the step, the folder has the last checkpoint before it. See Trainer for what is
+// reproducible.
 TrainResult Train(const Text& text, const TrainOptions& options, const RunFolder& folder, const TrainCallbacks& callbacks = {},
                   Ranks* ranks = nullptr);
 
 // Goes on where the folder's checkpoint was made, with the options of its config.json, and reaches the same bits as a run
 // without interruption on the same number of threads and ranks. The text must be the one that the run began with
 // (InvalidArgument).
-// `changed` gives new values of lr, min_lr, weight_decay and clip for the steps that are left, which config.json tells from
-// then on; its other options are not looked at. InvalidArgument where no steps are left.
+// `changed`: the run's options with other values of lr, min_lr, weight_decay and clip for the steps that are left, which
+// config.json tells from then on. InvalidArgument where no steps are left.
 TrainResult Resume(const Text& text, const RunFolder& folder, const TrainCallbacks& callbacks = {},
                    const std::optional<TrainOptions>& changed = std::nullopt, Ranks* ranks = nullptr);
 

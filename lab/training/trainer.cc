@@ -53,7 +53,6 @@ Trainer::Trainer(Corpus corpus, const TrainOptions& options, Ranks* ranks)
 void Trainer::Count(const FitStep& step) {
   step_ = step.number;
   loss_sum_ += step.loss;
-  ++loss_count_;
   ++timed_steps_;
   seconds_ += step.seconds;
 }
@@ -88,10 +87,10 @@ Metrics Trainer::Report() {
   } catch (const Divergence& error) {
     throw Divergence("training diverged at step " + std::to_string(step_) + ": in validation, " + error.what());
   }
-  const Metrics metrics{step_, loss_sum_ / static_cast<double>(loss_count_), validation, tokens_per_second()};
+  const Metrics metrics{step_, loss_sum_ / static_cast<double>(step_ - last_report_), validation, tokens_per_second()};
   last_report_ = step_;
   loss_sum_ = seconds_ = 0.0;
-  loss_count_ = timed_steps_ = 0;
+  timed_steps_ = 0;
   return metrics;
 }
 
@@ -114,7 +113,7 @@ nn::Safetensors Trainer::State() const {
   const nlohmann::json progress = {{"step", step_},
                                    {"last_report", last_report_},
                                    {"loss_sum", loss_sum_},
-                                   {"loss_count", loss_count_},
+                                   {"loss_count", step_ - last_report_},
                                    {"data_generator", random_.state()}};
   state.metadata.emplace(kProgress, JsonText(progress));
   return state;
@@ -138,6 +137,7 @@ void Trainer::Restore(const nn::Safetensors& state, const std::string& path) {
     throw FileError(path + ": it is not a training checkpoint: the state of the run is missing");
   }
   CopyTensors(tensors, StateTensors(), path);
+  int64_t loss_count = 0;
   try {
     at::Generator generator = TorchGenerator();
     const std::lock_guard<std::mutex> lock(generator.mutex());
@@ -146,14 +146,14 @@ void Trainer::Restore(const nn::Safetensors& state, const std::string& path) {
     step_ = progress.at("step").get<int64_t>();
     last_report_ = progress.at("last_report").get<int64_t>();
     loss_sum_ = progress.at("loss_sum").get<double>();
-    loss_count_ = progress.at("loss_count").get<int64_t>();
+    loss_count = progress.at("loss_count").get<int64_t>();
     random_ = Random(progress.at("data_generator").get<Random::State>());
   } catch (const nlohmann::json::exception& error) {
     throw FileError(path + ": the state of the run is malformed: " + error.what());
   } catch (const c10::Error& error) {
     throw FileError(path + ": the state of the generator is malformed: " + error.what_without_backtrace());
   }
-  if (step_ < 0 || step_ > options_.steps || last_report_ < 0 || last_report_ > step_ || loss_count_ != step_ - last_report_) {
+  if (step_ < 0 || step_ > options_.steps || last_report_ < 0 || last_report_ > step_ || loss_count != step_ - last_report_) {
     throw FileError(path + ": the state of the run contradicts itself: step " + std::to_string(step_) + " of " +
                     std::to_string(options_.steps) + ", last report at " + std::to_string(last_report_));
   }

@@ -12,8 +12,8 @@
 #include "lab/training/data_parallel.h"
 #include "lab/training/fit.h"
 #include "lab/training/language_model.h"
-#include "lab/training/metrics.h"
 #include "lab/training/optimizer.h"
+#include "lab/training/run_folder.h"
 
 namespace heed::lab {
 
@@ -64,7 +64,6 @@ class Trainer {
   Random random_;
   int64_t step_ = 0, last_report_ = 0;
   double loss_sum_ = 0.0;  // over the steps since the last report
-  int64_t loss_count_ = 0;
   double seconds_ = 0.0;  // spent in steps since the last report, in this process
   int64_t timed_steps_ = 0;
 };

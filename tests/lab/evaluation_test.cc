@@ -15,6 +15,10 @@ namespace {
 
 LanguageModel MakeModel(const ModelOptions& options) { return LanguageModel(options, Vocabulary(SampleText().characters)); }
 
+Evaluation Evaluate(LanguageModel& model, const Text& text, int64_t context = 0) {
+  return Evaluate(model, model->vocabulary().Encode(text), context);
+}
+
 TEST(Evaluation, AModelThatKnowsNothingScoresTheLogarithmOfItsVocabulary) {
   LanguageModel model = MakeModel(SmallModel());
   const at::NoGradGuard no_grad;

@@ -13,6 +13,7 @@
 #include "lab/training/language_model.h"
 #include "lab/training/train.h"
 #include "tests/lab/sample_runs.h"
+#include "tests/scratch_folder.h"
 
 namespace heed::lab {
 namespace {
@@ -23,7 +24,8 @@ LanguageModel TrainedModel() {
     options.steps = 150;
     options.lr = 1e-2;
     options.min_lr = 1e-3;
-    return *Train(SampleText(), options).model;
+    const ScratchFolder scratch;
+    return *Train(SampleText(), options, RunFolder(scratch.path() / "run")).model;
   }();
   return model;
 }

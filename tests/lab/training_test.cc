@@ -23,12 +23,17 @@ namespace {
 
 Trainer MakeTrainer(const TrainOptions& options) { return Trainer(MakeCorpus(SampleText(), options.model.context), options); }
 
+TrainResult TrainSample(const TrainOptions& options, const TrainCallbacks& callbacks = {}) {
+  const ScratchFolder scratch;
+  return Train(SampleText(), options, RunFolder(scratch.path() / "run"), callbacks);
+}
+
 TEST(Training, LearnsATextThatRepeatsItself) {
   TrainOptions options = SmallRun();
   options.steps = 150;
   options.lr = 1e-2;
   options.min_lr = 1e-3;
-  const TrainResult result = Train(SampleText(), options);
+  const TrainResult result = TrainSample(options);
   // The text is all but determined by its past; even the share of each letter alone leaves more than 2 nats.
   EXPECT_LT(result.metrics.back().val_loss, 0.5);
   EXPECT_EQ(result.metrics.back().step, 150);
@@ -42,7 +47,7 @@ TEST(Training, ReportsAtEveryIntervalAndAtTheEnd) {
     EXPECT_TRUE(std::isfinite(loss));
   };
   callbacks.on_report = [&](const Metrics& metrics) { reports.push_back(metrics.step); };
-  Train(SampleText(), SmallRun(), callbacks);
+  TrainSample(SmallRun(), callbacks);
   EXPECT_EQ(steps.size(), 12u);
   EXPECT_EQ(reports, (std::vector<int64_t>{5, 10, 12}));
 }
@@ -53,7 +58,7 @@ TEST(Training, APenaltyKeepsRowsOfWeightsApart) {
   for (const double penalty : {0.0, 1.0}) {
     TrainOptions options = SmallRun("self-attentive");
     options.steps = 40, options.lr = 1e-2, options.min_lr = 1e-3, options.penalty = penalty;
-    LanguageModel model = *Train(SampleText(), options).model;
+    LanguageModel model = *TrainSample(options).model;
     model->train();
     const at::NoGradGuard no_grad;
     const at::Tensor tokens = at::arange(32).remainder(4).view({2, 16});
@@ -71,7 +76,7 @@ TrainOptions SmallRunOf(const std::string& schedule) {
 
 TEST(Training, TheReportedLossIsThatOfTheWholeValidationSplit) {
   for (const char* schedule : {"cosine", "free"}) {
-    TrainResult result = Train(SampleText(), SmallRunOf(schedule));
+    TrainResult result = TrainSample(SmallRunOf(schedule));
     const Corpus corpus = MakeCorpus(SampleText(), 16);
     const Evaluation evaluation = Evaluate(*result.model, corpus.validation);
     EXPECT_EQ(evaluation.predictions, 179);
@@ -83,7 +88,7 @@ TEST(Training, TheReportedLossIsThatOfTheWholeValidationSplit) {
 TEST(Training, WithoutAScheduleALongerRunBeginsAsAShorterOne) {
   TrainOptions shorter = SmallRunOf("free"), longer = shorter;
   longer.steps = 20, longer.eval_every = 6;
-  const TrainResult short_run = Train(SampleText(), shorter), long_run = Train(SampleText(), longer);
+  const TrainResult short_run = TrainSample(shorter), long_run = TrainSample(longer);
   EXPECT_EQ(short_run.metrics.back().step, 12);
   EXPECT_EQ(long_run.metrics[1].step, 12);
   EXPECT_EQ(short_run.metrics.back().val_loss, long_run.metrics[1].val_loss);
@@ -92,10 +97,10 @@ TEST(Training, WithoutAScheduleALongerRunBeginsAsAShorterOne) {
 TEST(Training, TheSeedDecidesEveryBit) {
   TrainOptions options = SmallRun();
   options.model.dropout = 0.1;
-  const std::vector<char> first = Bits(*Train(SampleText(), options).model);
-  EXPECT_EQ(Bits(*Train(SampleText(), options).model), first);
+  const std::vector<char> first = Bits(*TrainSample(options).model);
+  EXPECT_EQ(Bits(*TrainSample(options).model), first);
   options.seed = 1;
-  EXPECT_NE(Bits(*Train(SampleText(), options).model), first);
+  EXPECT_NE(Bits(*TrainSample(options).model), first);
 }
 
 // The state goes through a file, between reports, with dropout on; then both trainers go on and must agree in every bit.
@@ -226,7 +231,7 @@ TEST(Training, ADivergingRunSaysSo) {
   options.clip = 0;
   options.steps = 100;
   try {
-    Train(SampleText(), options);
+    TrainSample(options);
     FAIL();
   } catch (const Error& error) {
     EXPECT_NE(std::string(error.what()).find("lr"), std::string::npos) << error.what();
