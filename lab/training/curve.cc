@@ -16,27 +16,23 @@ std::span<const CurvePoint> UpTo(std::span<const CurvePoint> curve, double steps
   return curve.first(static_cast<std::size_t>(std::ranges::find_if(curve, beyond) - curve.begin()));
 }
 
-struct Law {
-  double loss, gain;
-};
-
-// By the power law of Foretell.
-std::optional<Law> LawOf(std::span<const CurvePoint> curve, int64_t steps) {
+// By the power law of Foretell, without the error.
+std::optional<Foretold> LawOf(std::span<const CurvePoint> curve, int64_t steps) {
   const auto best = std::ranges::min_element(curve, {}, &CurvePoint::validation);
   if (best == curve.end()) return std::nullopt;
-  if (curve.end() - best > 2) return Law{best->validation, 0};
+  if (curve.end() - best > 2) return Foretold{best->validation, 0, 0};
   // The points half and a quarter as far.
   const std::span<const CurvePoint> half = UpTo(curve, static_cast<double>(best->steps) / 2);
   if (half.empty() || !(half.back().validation > 0)) return std::nullopt;
   const std::span<const CurvePoint> quarter = UpTo(half, static_cast<double>(half.back().steps) / 2);
   const double fell = half.back().validation - best->validation;
-  if (fell <= 0) return Law{best->validation, 0};
+  if (fell <= 0) return Foretold{best->validation, 0, 0};
   double ratio = best->validation / half.back().validation;
   if (!quarter.empty() && quarter.back().validation > half.back().validation)
     ratio = std::min(ratio, std::max(kLeastRatio, fell / (quarter.back().validation - half.back().validation)));
   const double doublings = std::log2(static_cast<double>(steps) / static_cast<double>(best->steps));
   const double gain = fell * ratio * (1 - std::pow(ratio, doublings)) / (1 - ratio);
-  return Law{best->validation - gain, gain};
+  return Foretold{best->validation - gain, gain, 0};
 }
 
 }  // namespace
@@ -57,13 +53,14 @@ bool PastItsBest(std::span<const CurvePoint> curve, std::size_t best, int64_t wh
 }
 
 std::optional<Foretold> Foretell(std::span<const CurvePoint> curve, int64_t steps) {
-  const std::optional<Law> law = LawOf(curve, steps);
+  std::optional<Foretold> law = LawOf(curve, steps);
   if (!law) return std::nullopt;
   const CurvePoint& last = curve.back();
-  const std::optional<Law> earlier = LawOf(FirstPart(curve, 2), last.steps);
+  const std::optional<Foretold> earlier = LawOf(FirstPart(curve, 2), last.steps);
   const double missed = earlier ? std::abs(earlier->loss - last.validation) : 0;
   const double further = std::clamp(std::log2(static_cast<double>(steps) / static_cast<double>(last.steps)), 0.0, 1.0);
-  return Foretold{law->loss, law->gain, std::hypot(kLawErrs * law->gain, further * missed)};
+  law->error = std::hypot(kLawErrs * law->gain, further * missed);
+  return law;
 }
 
 std::span<const CurvePoint> FirstPart(std::span<const CurvePoint> curve, double times) {

@@ -9,6 +9,7 @@
 
 #include <ATen/ATen.h>
 #include <c10/util/Exception.h>
+#include <fmt/core.h>
 #include <torch/csrc/distributed/c10d/reducer.hpp>
 
 #include "heed/error.h"
@@ -86,10 +87,10 @@ DataParallel::DataParallel(Ranks& ranks, const NamedTensors& parameters, int64_t
       end_(batch * (ranks.row_group() + 1) / ranks.row_groups()),
       objective_(objective) {
   if (batch < ranks.row_groups()) {
-    throw InvalidArgument("batch: " + std::to_string(batch) + " windows a step are fewer than the " +
-                          std::to_string(ranks.row_groups()) +
-                          (ranks.sequence_ranks() > 1 ? " groups of processes" : " processes") +
-                          " that share them; with --sequence-ranks more processes share a window");
+    throw InvalidArgument(
+        fmt::format("batch: {} windows a step are fewer than the {} {} that share them; with --sequence-ranks more processes "
+                    "share a window",
+                    batch, ranks.row_groups(), ranks.sequence_ranks() > 1 ? "groups of processes" : "processes"));
   }
   std::vector<at::Tensor> tensors;
   tensors.reserve(parameters.size());

@@ -8,7 +8,6 @@
 #include <new>
 #include <optional>
 #include <set>
-#include <type_traits>
 #include <utility>
 
 #include <ATen/ATen.h>
@@ -52,38 +51,21 @@ void Broadcast(c10d::ProcessGroup& group, const at::Tensor& tensor) {
   group.broadcast(tensors)->wait();
 }
 
-// Errors of heed, as text and back.
-struct Kind {
-  const char* name;
-  bool (*is)(const Error& error);
-  void (*raise)(const std::string& message);
-};
-template <class E>
-bool Is([[maybe_unused]] const Error& error) {
-  if constexpr (std::is_same_v<E, Error>) {
-    return true;
-  } else {
-    return dynamic_cast<const E*>(&error) != nullptr;
-  }
-}
-template <class E>
-constexpr Kind KindOf(const char* name) {
-  return {name, Is<E>, [](const std::string& message) { throw E(message); }};
-}
-// The last one is every other's base.
-constexpr Kind kKinds[] = {KindOf<InvalidArgument>("argument"), KindOf<FileError>("file"), KindOf<Divergence>("divergence"),
-                           KindOf<Error>("error")};
-
+// An error of heed as text and back: a line for its kind, then the message.
 std::string ErrorText(const Error& error) {
-  const auto* kind = std::ranges::find_if(kKinds, [&](const Kind& candidate) { return candidate.is(error); });
-  return JsonText({{"kind", kind->name}, {"message", error.what()}});
+  const std::string kind = dynamic_cast<const InvalidArgument*>(&error) != nullptr ? "argument"
+                           : dynamic_cast<const FileError*>(&error) != nullptr     ? "file"
+                           : dynamic_cast<const Divergence*>(&error) != nullptr    ? "divergence"
+                                                                                   : "error";
+  return kind + "\n" + error.what();
 }
 
 [[noreturn]] void Raise(const std::string& text) {
-  const nlohmann::json error = nlohmann::json::parse(text);
-  const auto* kind = std::ranges::find(kKinds, error.at("kind").get<std::string>(), &Kind::name);
-  const std::string message = error.at("message").get<std::string>();
-  if (kind != std::end(kKinds)) kind->raise(message);
+  const std::size_t end = text.find('\n');
+  const std::string kind = text.substr(0, end), message = text.substr(end + 1);
+  if (kind == "argument") throw InvalidArgument(message);
+  if (kind == "file") throw FileError(message);
+  if (kind == "divergence") throw Divergence(message);
   throw Error(message);
 }
 

@@ -4,10 +4,8 @@
 
 #include <algorithm>
 #include <chrono>
-#include <condition_variable>
-#include <exception>
+#include <future>
 #include <mutex>
-#include <thread>
 #include <vector>
 
 #include <ATen/Parallel.h>
@@ -29,64 +27,38 @@ class OneThreadEach {
   int before_;
 };
 
-// Workers take the tasks in order; the thread that made them draws the bar.
-class Workers {
- public:
-  Workers(int64_t tasks, const Work& work) : tasks_(tasks), work_(work) {}
-
-  void Run(int threads, Progress& progress, int64_t done_before) {
-    const int count = static_cast<int>(std::min<int64_t>(threads, tasks_));
-    working_ = count;
-    std::vector<std::thread> workers;
-    workers.reserve(static_cast<std::size_t>(count));
-    for (int i = 0; i < count; ++i) workers.emplace_back([this] { Take(); });
-    Watch(progress, done_before);
-    for (std::thread& worker : workers) worker.join();
-    if (first_error_) std::rethrow_exception(first_error_);
-  }
-
- private:
-  void Take() {
-    try {
-      for (int64_t i = next_++; i < tasks_ && !stop_; i = next_++) {
-        std::string note = work_(i, done_);
-        const std::lock_guard<std::mutex> lock(mutex_);
-        note_ = std::move(note);
-      }
-    } catch (...) {
-      const std::lock_guard<std::mutex> lock(mutex_);
-      if (!first_error_) first_error_ = std::current_exception();
-      stop_ = true;
-    }
-    const std::lock_guard<std::mutex> lock(mutex_);
-    --working_;
-    changed_.notify_one();
-  }
-
-  void Watch(Progress& progress, int64_t done_before) {
-    std::unique_lock<std::mutex> lock(mutex_);
-    while (working_ > 0) {
-      changed_.wait_for(lock, std::chrono::milliseconds(100));
-      progress.Update(done_before + done_, note_);
-    }
-  }
-
-  int64_t tasks_;
-  const Work& work_;
-  std::atomic<int64_t> next_{0}, done_{0};
-  std::atomic<bool> stop_{false};
-  std::mutex mutex_;  // of all below
-  std::condition_variable changed_;
-  int working_ = 0;
-  std::string note_;
-  std::exception_ptr first_error_;
-};
-
 }  // namespace
 
+// Workers take the tasks in order; this thread draws the bar.
 void SideBySide(int64_t tasks, int threads, Progress& progress, int64_t done_before, const Work& work) {
   const OneThreadEach one_thread_each;
-  Workers(tasks, work).Run(threads, progress, done_before);
+  std::atomic<int64_t> next{0}, done{0};
+  std::atomic<bool> stop{false};
+  std::mutex mutex;
+  std::string note;  // under the mutex
+  const auto take = [&] {
+    try {
+      for (int64_t i = next++; i < tasks && !stop; i = next++) {
+        std::string last = work(i, done);
+        const std::lock_guard<std::mutex> lock(mutex);
+        note = std::move(last);
+      }
+    } catch (...) {
+      stop = true;
+      throw;
+    }
+  };
+  std::vector<std::future<void>> workers;
+  for (int64_t i = 0; i < std::min<int64_t>(threads, tasks); ++i) workers.push_back(std::async(std::launch::async, take));
+  for (const std::future<void>& worker : workers) {
+    std::future_status status = std::future_status::timeout;
+    while (status != std::future_status::ready) {
+      status = worker.wait_for(std::chrono::milliseconds(100));
+      const std::lock_guard<std::mutex> lock(mutex);
+      progress.Update(done_before + done, note);
+    }
+  }
+  for (std::future<void>& worker : workers) worker.get();
 }
 
 double ThreadSeconds() {

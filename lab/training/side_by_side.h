@@ -14,7 +14,7 @@ namespace heed::lab {
 // Calls work(i, done) for every i below `tasks`, `threads` of them at a time and in this order. LibTorch computes with one
 // thread in each: for models this small that takes less time than several threads within an operation, and the results are the
 // same bits for any number of threads. `work` adds what it has done to `done`, which the bar shows on top of done_before, and
-// returns a note for the bar. The first exception ends the work once the others under way are finished, and is thrown on.
+// returns a note for the bar. An exception ends the work once what is under way is finished, and is thrown on.
 void SideBySide(int64_t tasks, int threads, Progress& progress, int64_t done_before,
                 const std::function<std::string(int64_t task, std::atomic<int64_t>& done)>& work);
 
