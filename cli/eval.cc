@@ -11,6 +11,7 @@
 #include "cli/command.h"
 #include "cli/data_file.h"
 #include "heed/error.h"
+#include "heed/length_policy.h"
 #include "heed/series_model.h"
 #include "lab/data/corpus.h"
 #include "lab/data/text.h"
@@ -40,9 +41,9 @@ struct EvalArguments {
   lab::LaterCsv csv;
 };
 
-lab::Beyond ParseBeyond(const std::string& name) {
-  if (name == "refuse") return lab::Beyond::kRefuse;
-  if (name == "clamp") return lab::Beyond::kClamp;
+LengthPolicy ParseBeyond(const std::string& name) {
+  if (name == "refuse") return LengthPolicy::kError;
+  if (name == "clamp") return LengthPolicy::kClamp;
   throw InvalidArgument("beyond: '" + name + "' is unknown; choose refuse or clamp");
 }
 
@@ -148,7 +149,7 @@ int RunEval(const EvalArguments& arguments, const Context& context) {
   RequireNoLaterOptions(arguments.csv, why);
   if (!arguments.from.empty()) throw InvalidArgument("from: " + why);
   if (arguments.share) throw InvalidArgument("share: " + why);
-  const lab::Beyond beyond = ParseBeyond(arguments.beyond.value_or(kBeyond));
+  const LengthPolicy beyond = ParseBeyond(arguments.beyond.value_or(kBeyond));
   const std::vector<lab::Evaluation> rows =
       lab::HoldsCounts(arguments.folder)
           ? EvaluateCounts(arguments)

@@ -7,7 +7,7 @@
 #include <ATen/ATen.h>
 
 #include "lab/training/initialisation.h"
-#include "lab/training/query_key_norm.h"
+#include "lab/training/options.h"
 #include "lab/training/step.h"
 
 namespace heed::lab {

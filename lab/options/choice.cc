@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <set>
 
+#include <fmt/core.h>
+
 #include "heed/error.h"
+#include "heed/nn/encoders.h"
 #include "heed/nn/position_choice.h"
 #include "heed/safetensors.h"
 
@@ -20,6 +23,9 @@ std::string Listed(const std::vector<std::string>& names) {
 
 }  // namespace
 
+std::vector<std::string> EncoderNames() { return nn::EncoderNames(); }
+std::vector<std::string> PositionSchemeNames() { return nn::PositionSchemeNames(); }
+
 void RequireKnown(const char* option, const std::vector<std::string>& chosen, const std::vector<std::string>& known) {
   if (chosen.empty()) throw InvalidArgument(std::string(option) + ": none given; choose among " + Listed(known));
   std::set<std::string> seen;
@@ -33,30 +39,28 @@ void RequireKnown(const char* option, const std::vector<std::string>& chosen, co
 
 void RequireRange(const char* option, int64_t value, int64_t low, int64_t high) {
   if (value < low || value > high) {
-    throw InvalidArgument(std::string(option) + ": " + std::to_string(value) + " is outside " + std::to_string(low) + ".." +
-                          std::to_string(high));
+    throw InvalidArgument(fmt::format("{}: {} is outside {}..{}", option, value, low, high));
   }
 }
 
 void RequireHeads(int64_t width, int64_t heads, const std::vector<std::string>& positions) {
   RequireRange("heads", heads, 1, width);
   if (width % heads != 0 || width % 2 != 0) {
-    throw InvalidArgument("width: " + std::to_string(width) + " is not even and divisible by " + std::to_string(heads) +
-                          " heads");
+    throw InvalidArgument(fmt::format("width: {} is not even and divisible by {} heads", width, heads));
   }
   const auto turns = [](const std::string& name) { return nn::TurnsPairs(nn::ParsePositionScheme(name)); };
   const auto rotating = std::ranges::find_if(positions, turns);
   if (rotating != positions.end() && width / heads % 2 != 0) {
-    throw InvalidArgument("width: " + std::to_string(width) + " leaves each of " + std::to_string(heads) + " heads " +
-                          std::to_string(width / heads) + " features; " + *rotating +
-                          " turns pairs of them and needs an even number");
+    throw InvalidArgument(
+        fmt::format("width: {} leaves each of {} heads {} features; {} turns pairs of them and needs an even number", width,
+                    heads, width / heads, *rotating));
   }
 }
 
 void RequirePace(const std::vector<double>& step_seconds, std::size_t contenders) {
   if (step_seconds.empty() || step_seconds.size() == contenders) return;
-  throw InvalidArgument("step_seconds: expected one number for each objective and model, which are " +
-                        std::to_string(contenders) + ", got " + std::to_string(step_seconds.size()));
+  throw InvalidArgument(fmt::format("step_seconds: expected one number for each objective and model, which are {}, got {}",
+                                    contenders, step_seconds.size()));
 }
 
 void RequireRising(const std::vector<double>& rates) {

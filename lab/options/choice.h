@@ -1,4 +1,4 @@
-// Checks of what somebody chose, with errors that say what there is to choose.
+// What there is to choose, and checks of what somebody chose.
 #ifndef HEED_LAB_OPTIONS_CHOICE_H_
 #define HEED_LAB_OPTIONS_CHOICE_H_
 
@@ -8,6 +8,10 @@
 #include <vector>
 
 namespace heed::lab {
+
+// The encoders and positional schemes of heed/nn.
+std::vector<std::string> EncoderNames();
+std::vector<std::string> PositionSchemeNames();
 
 // Throws InvalidArgument that names the option: where nothing is chosen, a name is unknown (it lists those known), or a name is
 // given twice.

@@ -5,20 +5,15 @@
 #include <type_traits>
 #include <utility>
 
+#include <fmt/ranges.h>
+
 #include "heed/error.h"
 #include "lab/options/choice.h"
-#include "lab/options/names.h"
 #include "lab/report/figure.h"
 #include "lab/report/shell_word.h"
 
 namespace heed::lab {
 namespace {
-
-std::string Spaced(const std::vector<std::string>& names) {
-  std::string text;
-  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
-  return text;
-}
 
 std::string TextOf(bool value) { return value ? "true" : "false"; }
 std::string TextOf(const std::string& value) { return value; }
@@ -90,7 +85,7 @@ Field Whole(std::string name, Field::Value value, int64_t low, int64_t high, std
 
 Field Names(std::string name, Field::Value value, std::vector<std::string> known, const std::string& text) {
   const bool one = std::holds_alternative<std::string*>(value);
-  std::string help = text + (one ? "; one of " : "; some of ") + Spaced(known) + (one ? "" : ", or all");
+  std::string help = fmt::format("{}; {} of {}{}", text, one ? "one" : "some", fmt::join(known, ", "), one ? "" : ", or all");
   return {.name = std::move(name), .value = value, .text = std::move(help), .known = std::move(known)};
 }
 

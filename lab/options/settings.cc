@@ -16,11 +16,6 @@ constexpr int kDeepest = 64;
 }
 
 template <class T>
-constexpr bool kRead = std::is_same_v<T, std::string> || std::is_same_v<T, Objective> || std::is_same_v<T, int64_t> ||
-                       std::is_same_v<T, uint64_t> || std::is_same_v<T, double> || std::is_same_v<T, bool> ||
-                       std::is_same_v<T, std::vector<std::string>> || std::is_same_v<T, std::vector<double>>;
-
-template <class T>
 void ReadList(const Json& object, const char* name, std::vector<T>& field, const char* expected) {
   const Json& values = Member(object, name);
   field.clear();
@@ -111,7 +106,7 @@ void ReadFields(const Json& object, const Fields& fields, const std::function<bo
   for (const Field& field : fields) {
     if (may_lack && may_lack(field.name) && !object.contains(field.name)) continue;
     const auto read = [&]<class T>(T* place) {
-      if constexpr (kRead<T>) {
+      if constexpr (requires { ReadField(object, "", *place); }) {
         ReadField(object, field.name.c_str(), *place);
       } else {
         WrongType(field.name.c_str(), "of a known type");

@@ -26,6 +26,7 @@
 #include "lab/training/language_model.h"
 #include "lab/training/learner.h"
 #include "lab/training/run_folder.h"
+#include "lab/training/sequence_model.h"
 
 namespace heed::lab {
 namespace {
@@ -258,7 +259,7 @@ ModelOptions ModelOf(const StudyOptions& options, Objective objective, const Con
 
 Models PlanModels(const StudyOptions& options, Objective objective, const Vocabulary& vocabulary) {
   const auto count = [&](const Contender& contender, int64_t ffn_width) {
-    return LanguageModel(ModelOf(options, objective, contender, ffn_width), vocabulary)->ParameterCount();
+    return ParameterCount(*LanguageModel(ModelOf(options, objective, contender, ffn_width), vocabulary));
   };
   Models models = EqualContenders(options.encoders, options.positions, options.width, 4 * options.width, count);
   RequireEqual(models);

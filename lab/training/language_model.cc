@@ -8,7 +8,6 @@
 
 #include "heed/nn/structured_attention.h"
 #include "lab/training/initialisation.h"
-#include "lab/training/query_key_norm.h"
 
 namespace heed::lab {
 namespace {
@@ -82,12 +81,6 @@ at::Tensor LanguageModelImpl::Loss(const Batch& batch, double penalty) {
 int64_t LanguageModelImpl::longest() const {
   const bool ends = options_.position == "learned" && beyond_ != nn::LengthPolicy::kClamp;
   return ends ? options_.context : std::numeric_limits<int64_t>::max();
-}
-
-int64_t LanguageModelImpl::ParameterCount() const {
-  int64_t count = 0;
-  for (const at::Tensor& parameter : parameters()) count += parameter.numel();
-  return count;
 }
 
 }  // namespace heed::lab

@@ -40,7 +40,6 @@ class LanguageModelImpl : public torch::nn::Module {
   int32_t mask_symbol() const { return static_cast<int32_t>(vocabulary_.size()); }
   // The most steps the encoder takes; a learned table ends at its context unless it is clamped.
   int64_t longest() const;
-  int64_t ParameterCount() const;
 
  private:
   at::Tensor Embedded(const at::Tensor& tokens);

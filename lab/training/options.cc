@@ -3,12 +3,13 @@
 #include <algorithm>
 #include <limits>
 
+#include <fmt/core.h>
+
 #include "heed/error.h"
 #include "heed/nn/encoders.h"
 #include "heed/nn/positions.h"
 #include "heed/positions.h"
 #include "lab/report/figure.h"
-#include "lab/training/query_key_norm.h"
 
 namespace heed::lab {
 namespace {
@@ -26,8 +27,7 @@ T5Options T5OptionsOf(const ModelOptions& model) {
 
 void ValidateHeads(const ModelOptions& model) {
   if (model.width % model.heads != 0) {
-    throw InvalidArgument("width: " + std::to_string(model.width) + " is not divisible by " + std::to_string(model.heads) +
-                          " heads");
+    throw InvalidArgument(fmt::format("width: {} is not divisible by {} heads", model.width, model.heads));
   }
 }
 
@@ -38,9 +38,9 @@ void ValidatePosition(const ModelOptions& model) {
     throw InvalidArgument("position: " + model.position +
                           " needs the causal objective: its scores grow towards later characters");
   if (nn::TurnsPairs(scheme) && head_width % 2 != 0) {
-    throw InvalidArgument("position: " + model.position + " turns pairs of columns and needs an even head width; width " +
-                          std::to_string(model.width) + " over " + std::to_string(model.heads) + " heads gives " +
-                          std::to_string(head_width));
+    throw InvalidArgument(
+        fmt::format("position: {} turns pairs of columns and needs an even head width; width {} over {} heads gives {}",
+                    model.position, model.width, model.heads, head_width));
   }
   if (scheme == nn::PositionScheme::kT5) T5Thresholds(T5OptionsOf(model));
 }
@@ -66,8 +66,8 @@ int64_t OffsetColumns(const ModelOptions& model) {
 void ValidateTables(const ModelOptions& model) {
   const auto check = [](const char* name, int64_t value, int64_t numbers, int64_t most) {
     if (numbers > most) {
-      throw InvalidArgument(std::string(name) + ": " + std::to_string(value) + " makes positional tables of " +
-                            std::to_string(numbers) + " numbers; expected at most " + std::to_string(most));
+      throw InvalidArgument(
+          fmt::format("{}: {} makes positional tables of {} numbers; expected at most {}", name, value, numbers, most));
     }
   };
   const int64_t distance = RelativeDistance(model);
@@ -79,6 +79,14 @@ void ValidateTables(const ModelOptions& model) {
 }
 
 }  // namespace
+
+std::vector<std::string> QueryKeyNormNames() { return {"none", "l2", "rms"}; }
+
+nn::QueryKeyNormKind ParseQueryKeyNorm(const std::string& name) {
+  const std::vector<std::string> names = QueryKeyNormNames();
+  RequireKnown("query_key_norm", {name}, names);
+  return static_cast<nn::QueryKeyNormKind>(std::ranges::find(names, name) - names.begin());  // in the order of the kinds
+}
 
 Fields FieldsOf(ModelOptions& model) {
   Field untied = Switch("tied", model.tied, "Head and embedding share one matrix");

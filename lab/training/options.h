@@ -9,13 +9,19 @@
 #include <vector>
 
 #include "lab/data/objective.h"
+#include "lab/options/choice.h"
 #include "lab/options/fields.h"
-#include "lab/options/names.h"
+
+namespace heed::nn {
+enum class QueryKeyNormKind;
+}
 
 namespace heed::lab {
 
-// "none", "l2", "rms": how queries and keys are normalised, those of nn::QueryKeyNormKind.
+// "none", "l2", "rms": how queries and keys are normalised.
 std::vector<std::string> QueryKeyNormNames();
+// Throws InvalidArgument that lists them.
+nn::QueryKeyNormKind ParseQueryKeyNorm(const std::string& name);
 
 struct ModelOptions {
   std::string encoder = "attention";  // of EncoderNames()

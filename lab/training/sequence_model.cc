@@ -7,12 +7,11 @@
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/arange.h>
+#include <fmt/core.h>
 
 #include "heed/error.h"
-#include "lab/options/names.h"
 #include "lab/training/initialisation.h"
 #include "lab/training/options.h"
-#include "lab/training/query_key_norm.h"
 #include "lab/training/timed_attention.h"
 
 namespace heed::lab {
@@ -67,9 +66,9 @@ SequenceModelImpl::SequenceModelImpl(SequenceModelOptions options) : options_(st
                           " takes none");
   }
   if ((options_.symbols > 0) == (options_.features > 0) || options_.outputs < 1) {
-    throw InvalidArgument("sequence model: expected either symbols or features, and outputs of at least 1, got " +
-                          std::to_string(options_.symbols) + ", " + std::to_string(options_.features) + " and " +
-                          std::to_string(options_.outputs));
+    throw InvalidArgument(
+        fmt::format("sequence model: expected either symbols or features, and outputs of at least 1, got {}, {} and {}",
+                    options_.symbols, options_.features, options_.outputs));
   }
   if (options_.symbols > 0) {
     embedding_ = register_module("embedding", torch::nn::Embedding(options_.symbols, options_.width));

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "heed/length_policy.h"
 #include "lab/data/vocabulary.h"
 #include "lab/training/options.h"
 #include "lab/training/run_folder.h"
@@ -13,11 +14,8 @@ namespace heed::lab {
 
 class LanguageModel;
 
-// What a learned table does at steps behind its last row.
-enum class Beyond { kRefuse, kClamp };
-
-// In evaluation mode. Throws FileError that names the file.
-std::shared_ptr<LanguageModel> OpenModel(const RunFolder& folder, Beyond beyond = Beyond::kRefuse);
+// In evaluation mode. beyond: what a learned table does at steps behind its last row. Throws FileError that names the file.
+std::shared_ptr<LanguageModel> OpenModel(const RunFolder& folder, LengthPolicy beyond = LengthPolicy::kError);
 
 const ModelOptions& OptionsOf(const LanguageModel& model);
 const Vocabulary& VocabularyOf(const LanguageModel& model);

@@ -25,7 +25,7 @@
 #include "book/comparison/output.h"
 #include "book/comparison/thread_count.h"
 #include "heed/error.h"
-#include "lab/options/names.h"
+#include "lab/options/choice.h"
 #include "lab/report/html.h"
 #include "tests/lab/waves.h"
 #include "tests/scratch_folder.h"

@@ -9,6 +9,7 @@
 
 #include "heed/error.h"
 #include "heed/nn/positions.h"
+#include "lab/training/sequence_model.h"
 #include "tests/error_text.h"
 #include "tests/lab/sample_runs.h"
 
@@ -53,9 +54,9 @@ TEST(LanguageModel, CountsItsParameters) {
   ModelOptions options = SmallModel();
   const Vocabulary vocabulary(U"abcdef");
   options.tied = true;
-  const int64_t tied = LanguageModel(options, vocabulary)->ParameterCount();
+  const int64_t tied = ParameterCount(*LanguageModel(options, vocabulary));
   options.tied = false;
-  EXPECT_EQ(LanguageModel(options, vocabulary)->ParameterCount(), tied + 6 * options.width);
+  EXPECT_EQ(ParameterCount(*LanguageModel(options, vocabulary)), tied + 6 * options.width);
 }
 
 // What comes after a character must not change what the model says at it, whatever the encoder.

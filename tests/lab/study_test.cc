@@ -19,6 +19,7 @@
 #include "lab/study/text_study.h"
 #include "lab/training/interrupt.h"
 #include "lab/training/language_model.h"
+#include "lab/training/sequence_model.h"
 #include "tests/error_text.h"
 #include "tests/scratch_folder.h"
 
@@ -175,7 +176,7 @@ TEST(StudyPlanTest, ParametersAreEqualWithinFivePerCentInEveryBudget) {
       double least = INFINITY, most = 0;
       for (const SizedContender& model : models) {
         const ModelOptions built = ModelOf(BudgetOptions(budget), objective, model, model.ffn_width);
-        EXPECT_EQ(LanguageModel(built, vocabulary)->ParameterCount(), model.parameters) << model.Id();
+        EXPECT_EQ(ParameterCount(*LanguageModel(built, vocabulary)), model.parameters) << model.Id();
         least = std::min<double>(least, model.parameters), most = std::max<double>(most, model.parameters);
       }
       EXPECT_LE(most, 1.05 * least) << budget;
@@ -394,7 +395,7 @@ TEST(StudyTest, KeepsWhatIsObservedOfEveryRunThatIsReported) {
   const ScratchFolder folder;
   StudyOptions options = Tiny();
   options.objectives = {"causal"}, options.encoders = {"gru"};
-  const auto observe = [](LanguageModel& model) { return nlohmann::ordered_json{{"parameters", model->ParameterCount()}}; };
+  const auto observe = [](LanguageModel& model) { return nlohmann::ordered_json{{"parameters", ParameterCount(*model)}}; };
   for (int time = 0; time < 2; ++time) {  // trained, and from the store
     const StudyResult result = RunStudy(SubjectOf(Lines(100), options, observe), options, folder.path());
     const Measurements& measured = result.tasks.front().contest.at_time;
