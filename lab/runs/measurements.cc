@@ -23,10 +23,6 @@ void Place(const Column& column, nlohmann::ordered_json value, nlohmann::ordered
   }
 }
 
-bool Has(const std::vector<std::string>& names, const std::string& name) {
-  return std::ranges::find(names, name) != names.end();
-}
-
 }  // namespace
 
 nlohmann::ordered_json ToJson(const Outcome& outcome) {
@@ -79,12 +75,6 @@ void Measurements::Put(std::size_t model, std::size_t seed, Outcome outcome) {
 const Column& Measurements::ColumnOf(const std::string& measure) const {
   const auto found = std::ranges::find_if(columns_, [&](const Column& column) { return column.measure.name == measure; });
   if (found == columns_.end()) throw InvalidArgument("measurements: no column '" + measure + "'");
-  return *found;
-}
-
-const Column& Measurements::ColumnOf(const std::string& measure, int64_t at) const {
-  const auto found = std::ranges::find(columns_, Column{{.name = measure, .label = {}}, at});
-  if (found == columns_.end()) throw InvalidArgument(fmt::format("measurements: no column '{}' at {}", measure, at));
   return *found;
 }
 
@@ -153,7 +143,7 @@ Models Measurements::Ranked(const Column& column, const Models& among) const {
   return ranked;
 }
 
-nlohmann::ordered_json Measurements::Json(const std::vector<std::string>& without) const {
+nlohmann::ordered_json Measurements::Json() const {
   nlohmann::ordered_json models = nlohmann::ordered_json::array();
   for (const SizedContender& model : models_) {
     nlohmann::ordered_json json = {{"model", model.Id()},
@@ -164,7 +154,6 @@ nlohmann::ordered_json Measurements::Json(const std::vector<std::string>& withou
     nlohmann::ordered_json runs = nlohmann::ordered_json::array();
     for (int64_t s = 0; s < RunsOf(model); ++s) runs.push_back({{"seed", first_seed_ + static_cast<uint64_t>(s)}});
     for (const Column& column : columns_) {
-      if (Has(without, column.measure.name)) continue;
       Place(column, Reaches(model, column) ? ToJson(Over(model, column)) : nlohmann::ordered_json(nullptr), json);
       const std::vector<double> values = Values(model, column);
       for (std::size_t s = 0; s < values.size(); ++s) Place(column, NumberOrNull(values[s]), runs[s]);

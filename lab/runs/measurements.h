@@ -47,9 +47,8 @@ class Measurements {
   int64_t seeds() const { return seeds_; }       // runs of a model, at most
   int64_t RunsOf(const Contender& model) const;  // that there are
   uint64_t first_seed() const { return first_seed_; }
-  // The column of this measure at this place, at its first one unless told. InvalidArgument where there is none.
+  // The first column of this measure. InvalidArgument where there is none.
   const Column& ColumnOf(const std::string& measure) const;
-  const Column& ColumnOf(const std::string& measure, int64_t at) const;
   // All columns of the measure, in order.
   std::vector<Column> ColumnsOf(const std::string& measure) const;
 
@@ -68,8 +67,8 @@ class Measurements {
   Models Ranked(const Column& column, const Models& among) const;
   Models Ranked(const Column& column) const { return Ranked(column, models_); }
   // The models with what was measured of them: by measure a spread, at several places by place, null where not every run
-  // reaches; the runs one by one. Measures in `without` are left out.
-  nlohmann::ordered_json Json(const std::vector<std::string>& without = {}) const;
+  // reaches; the runs one by one.
+  nlohmann::ordered_json Json() const;
 
  private:
   std::size_t IndexOf(const Contender& model) const;

@@ -358,10 +358,7 @@ Compared CompareWith(std::size_t yardstick, std::size_t taken, const std::vector
 }
 
 nlohmann::ordered_json ToJson(const Interval& interval) {
-  const auto end = [](double value) {
-    return std::isfinite(value) ? nlohmann::ordered_json(value) : nlohmann::ordered_json(nullptr);
-  };
-  return {{"low", end(interval.low)}, {"high", end(interval.high)}};
+  return {{"low", NumberOrNull(interval.low)}, {"high", NumberOrNull(interval.high)}};
 }
 
 }  // namespace heed::lab

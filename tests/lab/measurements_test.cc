@@ -58,7 +58,6 @@ TEST(MeasurementsTest, RefusesWhatIsNotThere) {
   EXPECT_TRUE(Holds(WhatOf<InvalidArgument>([&] { measured.Put(0, 0, {{1.0, 2.0}}); }), "2 values for 3 columns"));
   EXPECT_TRUE(Holds(WhatOf<InvalidArgument>([&] { measured.Values(Model("rnn"), {kLoss, 8}); }), "'rnn'"));
   EXPECT_TRUE(Holds(WhatOf<InvalidArgument>([&] { measured.Values(models[0], {kLoss, 9}); }), "'loss'"));
-  EXPECT_TRUE(Holds(WhatOf<InvalidArgument>([&] { measured.ColumnOf("loss", 9); }), "'loss' at 9"));
   EXPECT_TRUE(Holds(WhatOf<InvalidArgument>([&] { measured.ColumnOf("speed"); }), "'speed'"));
   EXPECT_EQ(measured.ColumnOf("loss").at, 8) << "the first";
 }
@@ -74,7 +73,6 @@ TEST(MeasurementsTest, JsonHoldsSpreadsAndRuns) {
   EXPECT_EQ(json["accuracy"]["low"], 0.5) << "one place needs no name";
   ASSERT_EQ(json["runs"].size(), 2U);
   EXPECT_EQ(json["runs"][1].dump(), R"({"seed":6,"loss":{"8":3.0,"16":null},"accuracy":0.5})");
-  EXPECT_FALSE(measured.Json({"loss"}).at(0).contains("loss"));
 }
 
 TEST(MeasurementsTest, CsvHasALineANumber) {
