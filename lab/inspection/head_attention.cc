@@ -6,6 +6,7 @@
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/tensor.h>
+#include <fmt/core.h>
 
 #include "heed/error.h"
 #include "heed/nn/structured_attention.h"
@@ -25,8 +26,7 @@ void Complete(const char* name, int64_t count, std::vector<int64_t>& wanted) {
   wanted.erase(std::unique(wanted.begin(), wanted.end()), wanted.end());
   for (const int64_t index : wanted) {
     if (index < 0 || index >= count) {
-      throw InvalidArgument(std::string(name) + ": " + std::to_string(index) + " is outside 0.." + std::to_string(count - 1) +
-                            ", those of the model");
+      throw InvalidArgument(fmt::format("{}: {} is outside 0..{}, those of the model", name, index, count - 1));
     }
   }
 }

@@ -8,7 +8,6 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "lab/inspection/head_selection.h"
 #include "lab/inspection/reading.h"
 
 namespace heed::lab {
@@ -18,6 +17,10 @@ struct HeadAttention {
   at::Tensor weights;                             // float32 [tokens, tokens], contiguous
   at::Tensor entropy, max_weight, mean_distance;  // float32 [tokens], of each query; nats, 1, tokens
 };
+
+// `wanted` sorted and without repetition; where it names no layers, or no heads, all of the model. Throws InvalidArgument that
+// names layers or heads where the model has no such one, and the encoder where it is not attention.
+HeadSelection SelectHeads(const Reading& reading, HeadSelection wanted);
 
 // Lets the model read once, and calls `visit` for every head of the selection, layer by layer. Weights live for a few heads at
 // a time. Throws Interruption on Ctrl-C.

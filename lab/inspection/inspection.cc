@@ -4,6 +4,8 @@
 #include <span>
 #include <utility>
 
+#include <fmt/core.h>
+
 #include "heed/error.h"
 #include "lab/inspection/head_attention.h"
 
@@ -71,9 +73,9 @@ Inspection Inspect(const Reading& reading, const InspectionOptions& options,
     inspection.geometry.bin = quality.bin;
     if (Fill(reading, options.budget, on_head, inspection)) return inspection;
   }
-  throw InvalidArgument("'" + reading.name + "': the maps of " + std::to_string(reading.tokens) + " " + reading.unit + " in " +
-                        std::to_string(inspection.selection.layers.size() * inspection.selection.heads.size()) +
-                        " heads do not fit a page; choose fewer with layers, heads or tokens");
+  throw InvalidArgument(fmt::format(
+      "'{}': the maps of {} {} in {} heads do not fit a page; choose fewer with layers, heads or tokens", reading.name,
+      reading.tokens, reading.unit, inspection.selection.layers.size() * inspection.selection.heads.size()));
 }
 
 }  // namespace heed::lab

@@ -7,7 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "lab/inspection/head_selection.h"
 #include "lab/inspection/reading.h"
 #include "lab/inspection/weight_map.h"
 

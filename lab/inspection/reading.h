@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include <nlohmann/json.hpp>
 
@@ -31,6 +32,11 @@ struct Reading {
   bool causal = false;  // a token sees itself and what is before it
   std::shared_ptr<torch::nn::Module> model;
   std::function<void()> run;  // one forward pass over all tokens, as one window that begins at position 0, without dropout
+};
+
+// Which heads of its model are looked at, counted from 0.
+struct HeadSelection {
+  std::vector<int64_t> layers, heads;
 };
 
 inline constexpr int64_t kMostTokens = 4096;  // a matrix of weights takes 64 MiB then

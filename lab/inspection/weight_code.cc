@@ -2,9 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <string>
-
-#include "heed/error.h"
 
 namespace heed::lab {
 namespace {
@@ -12,13 +9,6 @@ namespace {
 constexpr int kOne = 255;  // the code of weight 1
 
 }  // namespace
-
-WeightCode::WeightCode(int steps_per_octave) : steps_per_octave_(steps_per_octave) {
-  if (steps_per_octave < 1 || steps_per_octave > kMostSteps) {
-    throw InvalidArgument("steps_per_octave: expected 1.." + std::to_string(kMostSteps) + ", got " +
-                          std::to_string(steps_per_octave));
-  }
-}
 
 uint8_t WeightCode::Encode(double weight) const {
   if (weight < least()) return 0;

@@ -14,8 +14,8 @@ class WeightCode {
 
   static constexpr int kMostSteps = 254 / kOctaves;  // what eight bits have room for
 
-  // 1 to kMostSteps. Throws InvalidArgument.
-  explicit WeightCode(int steps_per_octave);
+  // 1 to kMostSteps.
+  explicit WeightCode(int steps_per_octave) : steps_per_octave_(steps_per_octave) {}
 
   int steps_per_octave() const { return steps_per_octave_; }
   uint8_t Encode(double weight) const;  // of 0..1
