@@ -6,7 +6,6 @@
 
 #include <fmt/core.h>
 
-#include "lab/report/csv.h"
 #include "lab/runs/spread.h"
 
 namespace heed::lab {

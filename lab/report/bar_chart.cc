@@ -3,6 +3,8 @@
 #include <cstddef>
 #include <iterator>
 
+#include <fmt/core.h>
+
 #include "lab/report/draw.h"
 #include "lab/report/gnuplot.h"
 #include "lab/report/svg.h"
@@ -15,47 +17,39 @@ constexpr const char* kBarColours[] = {"#0072b2", "#d55e00", "#009e73", "#cc79a7
 constexpr char kGrey[] = "#8a939c";
 
 // As gnuplot's variable colours take it.
-std::string ColourOf(const BarChart& chart, std::size_t bar) {
-  const int group = chart.groups.empty() ? 0 : chart.groups[bar];
+std::string ColourOf(int group) {
   return std::string("0x") + ((group < 0 ? kGrey : kBarColours[static_cast<std::size_t>(group) % std::size(kBarColours)]) + 1);
-}
-
-std::string ShortNumber(double value) {
-  char buffer[32];
-  std::snprintf(buffer, sizeof(buffer), "%.4g", value);
-  return buffer;
 }
 
 double WidestName(const BarChart& chart) {  // pixels
   double widest = 0;
-  for (const std::string& name : chart.names) widest = std::max(widest, TextWidth(name));
+  for (const BarChart::Bar& bar : chart.bars) widest = std::max(widest, TextWidth(bar.name));
   return widest;
 }
 
 // Upright where every name fits below its own bar, else lying, with the names at their left.
 bool Upright(const Figure& figure, const BarChart& chart) {
-  const double place = 0.85 * figure.width / static_cast<double>(std::max<std::size_t>(chart.names.size(), 1));
+  const double place = 0.85 * figure.width / static_cast<double>(std::max<std::size_t>(chart.bars.size(), 1));
   return WidestName(chart) + 8 < place;
 }
 
 // One line a bar: place, value, low, high, text, where the text stands (beyond the spread), colour.
 std::string DataBlock(const BarChart& chart) {
   std::string block = "$bars << END\n";
-  for (std::size_t i = 0; i < chart.names.size(); ++i) {
-    const double value = chart.values[i];
+  for (std::size_t i = 0; i < chart.bars.size(); ++i) {
+    const auto& [name, value, low, high, group] = chart.bars[i];
     const bool known = std::isfinite(value);
-    const double low = chart.low.empty() ? value : chart.low[i], high = chart.high.empty() ? value : chart.high[i];
     const double end = !known ? 0 : value < 0 && !chart.dots ? std::min(low, value) : std::max(high, value);
     block += std::to_string(i) + " " + GnuplotNumber(value) + " " + GnuplotNumber(low) + " " + GnuplotNumber(high) + " \"" +
-             (known ? ShortNumber(value) : "n/a") + "\" " + GnuplotNumber(end) + " " + ColourOf(chart, i) + "\n";
+             (known ? fmt::format("{:.4g}", value) : "n/a") + "\" " + GnuplotNumber(end) + " " + ColourOf(group) + "\n";
   }
   return block + "END\n";
 }
 
 std::string NameTicks(const BarChart& chart, const char* axis) {
   std::string script = std::string("set ") + axis + "tics scale 0 (";
-  for (std::size_t i = 0; i < chart.names.size(); ++i) {
-    script += (i == 0 ? "" : ", ") + GnuplotTicLabel(chart.names[i]) + " " + std::to_string(i);
+  for (std::size_t i = 0; i < chart.bars.size(); ++i) {
+    script += (i == 0 ? "" : ", ") + GnuplotTicLabel(chart.bars[i].name) + " " + std::to_string(i);
   }
   return script + ")\nset grid no" + axis + "tics\n";
 }
@@ -63,10 +57,11 @@ std::string NameTicks(const BarChart& chart, const char* axis) {
 // Of bars from zero, as their length is what is compared; with room for the numbers at the ends.
 std::string ValueRange(const BarChart& chart, const char* axis, double room) {
   double low = chart.dots ? INFINITY : 0, high = chart.dots ? -INFINITY : 0;
-  const auto include = [&](double value) {
-    if (std::isfinite(value)) low = std::min(low, value), high = std::max(high, value);
-  };
-  for (const auto* values : {&chart.values, &chart.low, &chart.high}) std::for_each(values->begin(), values->end(), include);
+  for (const BarChart::Bar& bar : chart.bars) {
+    for (const double value : {bar.value, bar.low, bar.high}) {
+      if (std::isfinite(value)) low = std::min(low, value), high = std::max(high, value);
+    }
+  }
   if (!std::isfinite(low)) low = high = 0;
   if (low == high) high = low + 1;
   const double margin = room * (high - low);
@@ -76,18 +71,18 @@ std::string ValueRange(const BarChart& chart, const char* axis, double room) {
 
 }  // namespace
 
-std::string DrawBarChart(const Figure& figure, const BarChart& chart) {
+std::string Draw(const Figure& figure, const BarChart& chart) {
   std::string script = GnuplotHeader(figure.width, figure.height) + DataBlock(chart) + "unset key\n";
   const bool upright = !chart.dots && Upright(figure, chart);
   const std::string bar = " lc rgb variable fs solid 0.85 noborder, ";
   // Vectors with flat heads at both ends: error bars would also draw a point.
   const std::string whisker = std::string(" with vectors heads size screen 0.008,90 lc rgb '") + kInk + "' lw 1.5, ";
   const std::string label_colour = std::string(" textcolor rgb '") + kInk + "'";
-  const std::string names = std::to_string(chart.names.size()) + "-0.5";
+  const std::string names = std::to_string(chart.bars.size()) + "-0.5";
   if (upright) {
     script += NameTicks(chart, "x") + ValueRange(chart, "y", 0.1) + "set xrange [-0.5:" + names + "]\n";
     script += GnuplotLabel("y", chart.y_label) + "set boxwidth 0.6\nplot $bars using 1:2:7 with boxes" + bar;
-    if (!chart.low.empty()) script += "$bars using 1:3:(0):($4-$3)" + whisker;
+    script += "$bars using 1:3:(0):($4-$3)" + whisker;
     script += "$bars using 1:($6 < 0 ? NaN : $6):5 with labels offset 0,0.7" + label_colour + ", ";
     script += "$bars using 1:($6 < 0 ? $6 : NaN):5 with labels offset 0,-0.7" + label_colour + "\n";
   } else {
@@ -96,7 +91,7 @@ std::string DrawBarChart(const Figure& figure, const BarChart& chart) {
     script += GnuplotLabel("x", chart.y_label) + "set lmargin at screen " + GnuplotNumber(margin) + "\n";
     script += chart.dots ? "plot $bars using 2:1:7 with points pt 7 ps 1.2 lc rgb variable, "
                          : "plot $bars using (0):1:(0):2:($1-0.3):($1+0.3):7 with boxxyerror" + bar;
-    if (!chart.low.empty()) script += "$bars using 3:1:($4-$3):(0)" + whisker;
+    script += "$bars using 3:1:($4-$3):(0)" + whisker;
     const std::string sign = chart.dots ? "0" : "$6";  // on which side of its end a number stands
     script += "$bars using (" + sign + " < 0 ? NaN : $6):1:5 with labels left offset " + (chart.dots ? "1.2" : "0.7") + ",0" +
               label_colour + ", ";

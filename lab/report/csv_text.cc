@@ -1,16 +1,13 @@
 #include "lab/report/csv_text.h"
 
+#include <boost/algorithm/string/replace.hpp>
+
 namespace heed::lab {
 namespace {
 
 std::string Quoted(const std::string& text) {
   if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
-  std::string quoted = "\"";
-  for (const char c : text) {
-    if (c == '"') quoted.push_back('"');
-    quoted.push_back(c);
-  }
-  return quoted + "\"";
+  return "\"" + boost::replace_all_copy(text, "\"", "\"\"") + "\"";
 }
 
 }  // namespace

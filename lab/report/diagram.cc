@@ -2,6 +2,8 @@
 #include <cmath>
 #include <cstddef>
 
+#include <fmt/core.h>
+
 #include "lab/report/draw.h"
 #include "lab/report/svg.h"
 
@@ -64,13 +66,14 @@ std::string ArrowPath(const Point& from, const Point& to, double node_width, boo
 
 }  // namespace
 
-std::string DrawDiagram(const Figure& figure, const Diagram& diagram) {
+std::string Draw(const Figure& figure, const Diagram& diagram) {
   const double node_width = NodeWidth(diagram);
   const std::vector<Point> places = Places(figure, diagram, node_width);
-  std::string body =
-      std::string("<marker id=\"head\" viewBox=\"0 0 8 8\" refX=\"7\" refY=\"4\" markerWidth=\"7\" markerHeight=\"7\"") +
-      " orient=\"auto\"><path d=\"M0 0.5L8 4L0 7.5z\" fill=\"" + kArrowColour + "\"/></marker>\n";
-  body += std::string("<g fill=\"none\" stroke=\"") + kArrowColour + "\" stroke-width=\"1.3\" marker-end=\"url(#head)\">\n";
+  std::string body = fmt::format(
+      "<marker id=\"head\" viewBox=\"0 0 8 8\" refX=\"7\" refY=\"4\" markerWidth=\"7\" markerHeight=\"7\" orient=\"auto\">"
+      "<path d=\"M0 0.5L8 4L0 7.5z\" fill=\"{0}\"/></marker>\n"
+      "<g fill=\"none\" stroke=\"{0}\" stroke-width=\"1.3\" marker-end=\"url(#head)\">\n",
+      kArrowColour);
   for (const Diagram::Arrow& arrow : diagram.arrows) {
     const Diagram::Node& from = diagram.nodes[arrow.from];
     const Diagram::Node& to = diagram.nodes[arrow.to];
@@ -80,9 +83,10 @@ std::string DrawDiagram(const Figure& figure, const Diagram& diagram) {
   }
   body += "</g>\n";
   for (std::size_t i = 0; i < places.size(); ++i) {
-    body += "<rect x=\"" + Pixels(places[i].x - node_width / 2) + "\" y=\"" + Pixels(places[i].y - kNodeHeight / 2) +
-            "\" width=\"" + Pixels(node_width) + "\" height=\"" + Pixels(kNodeHeight) + "\" rx=\"8\" fill=\"" + kNodeFill +
-            "\" stroke=\"" + kNodeStroke + "\" stroke-width=\"1.3\"/>\n";
+    body += fmt::format(
+        "<rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" rx=\"8\" fill=\"{}\" stroke=\"{}\" stroke-width=\"1.3\"/>\n",
+        Pixels(places[i].x - node_width / 2), Pixels(places[i].y - kNodeHeight / 2), Pixels(node_width), Pixels(kNodeHeight),
+        kNodeFill, kNodeStroke);
     body += SvgText(places[i].x, places[i].y, Anchor::kMiddle, diagram.nodes[i].label);
   }
   return SvgDocument(figure.width, figure.height, figure.title, body);

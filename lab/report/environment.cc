@@ -1,16 +1,34 @@
 #include "lab/report/environment.h"
 
+#include <fstream>
+
 #include <torch/version.h>
 
 #include "heed/attention.h"
 #include "heed/executor.h"
 #include "lab/report/build.h"
-#include "lab/report/machine.h"
 
 namespace heed::lab {
+namespace {
+
+std::string ProcessorName() {
+  std::ifstream lines("/proc/cpuinfo");
+  for (std::string line; std::getline(lines, line);) {
+    const std::size_t colon = line.find(':');
+    if (line.starts_with("model name") && colon != std::string::npos && colon + 2 <= line.size()) return line.substr(colon + 2);
+  }
+  return "unknown";
+}
+
+}  // namespace
 
 Environment ThisEnvironment() {
   return {HEED_VERSION, TORCH_VERSION, __VERSION__, ProcessorName(), SupportedTargets(), AvailableThreads(), BuildIdentity()};
+}
+
+std::string MachineName() {
+  const int threads = AvailableThreads();
+  return ProcessorName() + ", " + std::to_string(threads) + (threads == 1 ? " thread" : " threads");
 }
 
 nlohmann::ordered_json ToJson(const Environment& environment) {

@@ -18,6 +18,8 @@ struct Environment {
 };
 
 Environment ThisEnvironment();
+// Its processor and how many threads of it this process may use: "AMD EPYC 9B14, 2 threads".
+std::string MachineName();
 nlohmann::ordered_json ToJson(const Environment& environment);
 
 // What a kept result depends on: version, libtorch, cpu, the best of the simd_targets, and build, without which another build

@@ -1,10 +1,12 @@
 #include "lab/report/figure.h"
 
 #include <algorithm>
+#include <charconv>
+#include <cmath>
 #include <cstddef>
 
 #include "heed/error.h"
-#include "lab/report/csv.h"
+#include "lab/report/csv_text.h"
 #include "lab/report/draw.h"
 #include "lab/report/file.h"
 #include "lab/report/npy.h"
@@ -12,79 +14,80 @@
 namespace heed::lab {
 namespace {
 
-// Throws InvalidArgument naming the figure unless `condition` holds.
-void Require(const Figure& figure, bool condition, const std::string& expected) {
-  if (!condition) throw InvalidArgument("figure '" + figure.name + "': " + expected);
-}
-
-std::string Counts(std::size_t found, std::size_t expected) {
-  return std::to_string(found) + " where " + std::to_string(expected) + " were expected";
-}
-
-void CheckSpread(const Figure& figure, const std::string& what, const std::vector<double>& low, const std::vector<double>& high,
-                 std::size_t points) {
-  Require(figure, low.size() == high.size(), what + ": low has " + Counts(low.size(), high.size()) + " as in high");
-  Require(figure, low.empty() || low.size() == points, what + ": low and high have " + Counts(low.size(), points));
-}
-
-struct Checker {
-  const Figure& figure;
-
-  void operator()(const LinePlot& plot) const {
-    Require(figure, !plot.series.empty(), "a line plot needs at least one series");
-    for (const Series& series : plot.series) {
-      const std::string what = "series '" + series.name + "'";
-      Require(figure, series.x.size() == series.y.size(), what + ": y has " + Counts(series.y.size(), series.x.size()));
-      CheckSpread(figure, what, series.low, series.high, series.x.size());
-    }
-  }
-
-  void operator()(const HeatMap& map) const {
-    Require(figure, map.rows > 0 && map.columns > 0, "a heat map needs at least one row and one column");
-    const bool fits = static_cast<uint64_t>(map.columns) <= map.values.max_size() / static_cast<uint64_t>(map.rows);
-    Require(figure, fits && map.values.size() == static_cast<std::size_t>(map.rows) * static_cast<std::size_t>(map.columns),
-            "values has " + std::to_string(map.values.size()) + " entries, not rows x columns = " + std::to_string(map.rows) +
-                " x " + std::to_string(map.columns));
-  }
-
-  void operator()(const BarChart& chart) const {
-    Require(figure, !chart.names.empty(), "a bar chart needs at least one bar");
-    Require(figure, chart.values.size() == chart.names.size(), "values has " + Counts(chart.values.size(), chart.names.size()));
-    CheckSpread(figure, "bars", chart.low, chart.high, chart.names.size());
-  }
-
-  void operator()(const Diagram& diagram) const {
-    Require(figure, !diagram.nodes.empty(), "a diagram needs at least one node");
-    const int nodes = static_cast<int>(diagram.nodes.size());
-    for (const Diagram::Arrow& arrow : diagram.arrows) {
-      Require(figure, arrow.from >= 0 && arrow.from < nodes && arrow.to >= 0 && arrow.to < nodes,
-              "arrow " + std::to_string(arrow.from) + " -> " + std::to_string(arrow.to) + " leaves the " +
-                  std::to_string(nodes) + " nodes");
-    }
-  }
-};
-
-void Check(const Figure& figure) {
+void RequirePlainName(const Figure& figure) {
   const auto plain = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-';
   };
-  Require(figure, !figure.name.empty() && std::all_of(figure.name.begin(), figure.name.end(), plain),
-          "the name may hold letters, digits and '-' only");
-  constexpr int kSmallest = 200, kLargest = 4000;  // pixels: below, axes leave no room for data
-  Require(figure, std::min(figure.width, figure.height) >= kSmallest && std::max(figure.width, figure.height) <= kLargest,
-          "width and height must be between " + std::to_string(kSmallest) + " and " + std::to_string(kLargest) + " pixels");
-  std::visit(Checker{figure}, figure.content);
+  if (figure.name.empty() || !std::ranges::all_of(figure.name, plain))
+    throw InvalidArgument("figure '" + figure.name + "': the name may hold letters, digits and '-' only");
 }
 
-struct Drawer {
-  const Figure& figure;
-  std::string operator()(const LinePlot& plot) const { return DrawLinePlot(figure, plot); }
-  std::string operator()(const HeatMap& map) const { return DrawHeatMap(figure, map); }
-  std::string operator()(const BarChart& chart) const { return DrawBarChart(figure, chart); }
-  std::string operator()(const Diagram& diagram) const { return DrawDiagram(figure, diagram); }
+std::string NameOr(const std::string& label, const char* otherwise) { return label.empty() ? otherwise : label; }
+
+struct CsvFormatter {
+  CsvText csv;
+
+  void operator()(const LinePlot& plot) {
+    bool spread = false;
+    for (const Series& series : plot.series) spread = spread || !series.low.empty();
+    std::vector<std::string> cells = {"series", NameOr(plot.x_label, "x"), NameOr(plot.y_label, "y")};
+    if (spread) cells.insert(cells.end(), {"low", "high"});
+    csv.Line(cells);
+    for (const Series& series : plot.series) {
+      for (std::size_t i = 0; i < series.x.size(); ++i) {
+        cells = {series.name, FormatNumber(series.x[i]), FormatNumber(series.y[i])};
+        if (spread) cells.resize(5);
+        if (!series.low.empty()) cells[3] = FormatNumber(series.low[i]), cells[4] = FormatNumber(series.high[i]);
+        csv.Line(cells);
+      }
+    }
+  }
+
+  void operator()(const HeatMap& map) {
+    std::vector<std::string> cells = {NameOr(map.y_label, "row")};
+    for (int64_t column = 0; column < map.columns; ++column) cells.push_back(std::to_string(column));
+    csv.Line(cells);
+    for (int64_t row = 0; row < map.rows; ++row) {
+      cells = {std::to_string(row)};
+      for (int64_t column = 0; column < map.columns; ++column) {
+        cells.push_back(FormatNumber(map.values[static_cast<std::size_t>(row * map.columns + column)]));
+      }
+      csv.Line(cells);
+    }
+  }
+
+  void operator()(const BarChart& chart) {
+    csv.Row("name", NameOr(chart.y_label, "value"), "low", "high");
+    for (const BarChart::Bar& bar : chart.bars) csv.Row(bar.name, bar.value, bar.low, bar.high);
+  }
+
+  void operator()(const Diagram& diagram) {
+    csv.Line({"kind", "index", "x", "y", "label", "from", "to"});
+    for (std::size_t i = 0; i < diagram.nodes.size(); ++i) {
+      const Diagram::Node& node = diagram.nodes[i];
+      csv.Row("node", i, node.x, node.y, node.label, "", "");
+    }
+    for (std::size_t i = 0; i < diagram.arrows.size(); ++i) {
+      const Diagram::Arrow& arrow = diagram.arrows[i];
+      csv.Row("arrow", i, "", "", "", arrow.from, arrow.to);
+    }
+  }
 };
 
 }  // namespace
+
+std::string FormatNumber(double value) {
+  if (std::isnan(value)) return "nan";  // whatever its sign bit
+  char buffer[32];                      // the longest double has 24 characters
+  const std::to_chars_result end = std::to_chars(buffer, buffer + sizeof(buffer), value);
+  return std::string(buffer, end.ptr);
+}
+
+std::string FormatCsv(const Figure& figure) {
+  CsvFormatter formatter;
+  std::visit(formatter, figure.content);
+  return formatter.csv.text();
+}
 
 FigureFiles FilesOf(const Figure& figure, const std::filesystem::path& directory) {
   FigureFiles files{directory / (figure.name + ".svg"), directory / (figure.name + ".csv"), {}};
@@ -92,17 +95,17 @@ FigureFiles FilesOf(const Figure& figure, const std::filesystem::path& directory
   return files;
 }
 
-FigureFiles WriteFigure(const Figure& figure, const std::filesystem::path& directory) {
-  Check(figure);
+std::string WriteFigure(const Figure& figure, const std::filesystem::path& directory) {
+  RequirePlainName(figure);
   // Drawn before the first file is written: when gnuplot is missing, nothing is.
-  const std::string svg = std::visit(Drawer{figure}, figure.content);
-  FigureFiles files = FilesOf(figure, directory);
+  std::string svg = std::visit([&](const auto& content) { return Draw(figure, content); }, figure.content);
+  const FigureFiles files = FilesOf(figure, directory);
   WriteFile(files.csv, FormatCsv(figure));
   if (const auto* map = std::get_if<HeatMap>(&figure.content)) {
     WriteFile(files.npy, FormatNpy(map->rows, map->columns, map->values));
   }
   WriteFile(files.svg, svg);
-  return files;
+  return svg;
 }
 
 }  // namespace heed::lab

@@ -28,10 +28,13 @@ struct HeatMap {
 };
 
 struct BarChart {
+  struct Bar {
+    std::string name;
+    double value, low, high;  // spread around it, both the value itself when there is none
+    int group = 0;            // bars of one group share a colour, -1 is grey
+  };
   std::string y_label;
-  std::vector<std::string> names;
-  std::vector<double> values, low, high;  // low and high empty when there is no spread
-  std::vector<int> groups = {};           // bars of one group share a colour, -1 is grey; empty: all do
+  std::vector<Bar> bars;
   // Dots instead of bars, on an axis that begins where the numbers do: for differences that are small beside what they are
   // differences of.
   bool dots = false;
@@ -62,6 +65,14 @@ struct Figure {
   int width = 640, height = 400;  // pixels
 };
 
+// The figure's numbers as comma-separated values (RFC 4180), with a header line:
+//   line plot  series, x label, y label[, low, high]   one line a point
+//   heat map   y label, 0, 1, ..                       one line a row
+//   bars       name, y label, low, high                one line a bar
+//   diagram    kind, index, x, y, label, from, to      one line a node, then one an arrow
+// Numbers read back as the same double; those that are not finite are written nan, inf, -inf.
+std::string FormatCsv(const Figure& figure);
+
 struct FigureFiles {
   std::filesystem::path svg, csv, npy;  // npy empty unless the content is a heat map
 };
@@ -69,9 +80,9 @@ struct FigureFiles {
 // <directory>/<name>.svg, .csv and .npy.
 FigureFiles FilesOf(const Figure& figure, const std::filesystem::path& directory);
 
-// Writes them, each beside and renamed. Line plots and bars are drawn by gnuplot; when it is
+// Writes them, each beside and renamed, and returns the drawing. Line plots and bars are drawn by gnuplot; when it is
 // missing the error says so. Throws FileError.
-FigureFiles WriteFigure(const Figure& figure, const std::filesystem::path& directory);
+std::string WriteFigure(const Figure& figure, const std::filesystem::path& directory);
 
 // Throws FileError where there is no gnuplot to draw with: before the work whose results are to be drawn.
 void RequireGnuplot();

@@ -1,7 +1,8 @@
 #include "lab/report/fingerprint.h"
 
 #include <cstdint>
-#include <cstdio>
+
+#include <fmt/core.h>
 
 namespace heed::lab {
 
@@ -10,9 +11,7 @@ std::string Fingerprint(std::string_view bytes, std::string_view more) {
   for (const std::string_view part : {bytes, more}) {
     for (const char c : part) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
   }
-  char digits[17];
-  std::snprintf(digits, sizeof digits, "%016llx", static_cast<unsigned long long>(hash));
-  return digits;
+  return fmt::format("{:016x}", hash);
 }
 
 }  // namespace heed::lab

@@ -12,6 +12,9 @@
 #include <filesystem>
 #include <string>
 
+#include <fmt/core.h>
+#include <boost/algorithm/string/replace.hpp>
+
 #include "heed/error.h"
 #include "lab/report/figure.h"
 #include "lab/report/file.h"
@@ -88,12 +91,7 @@ std::string GnuplotString(std::string_view text) {
 }
 
 std::string GnuplotTicLabel(std::string_view text) {
-  std::string doubled;
-  for (const char c : text) {
-    if (c == '%') doubled.push_back('%');
-    doubled.push_back(c);
-  }
-  return GnuplotString(doubled);
+  return GnuplotString(boost::replace_all_copy(std::string(text), "%", "%%"));
 }
 
 std::string GnuplotLabel(const char* axis, std::string_view text) {
@@ -103,21 +101,15 @@ std::string GnuplotLabel(const char* axis, std::string_view text) {
 std::string GnuplotNumber(double value) { return std::isfinite(value) ? FormatNumber(value) : "NaN"; }
 
 std::string GnuplotHeader(int width, int height) {
-  const std::string ink = std::string("'") + kInk + "'";
-  return "set encoding utf8\n"
-         "set terminal svg size " +
-         std::to_string(width) + "," + std::to_string(height) + " noenhanced font 'sans-serif," + std::to_string(kFontSize) +
-         "' background '" + kBackground +
-         "'\n"
-         "set datafile missing 'NaN'\n"
-         "set format '%g'\n"
-         "set border 3 lc rgb " +
-         ink +
-         " lw 1\n"
-         "set tics nomirror out scale 0.5 textcolor rgb " +
-         ink +
-         "\n"
-         "set grid lt 1 lc rgb '#dddddd' lw 1\n";
+  return fmt::format(
+      "set encoding utf8\n"
+      "set terminal svg size {0},{1} noenhanced font 'sans-serif,{2}' background '{3}'\n"
+      "set datafile missing 'NaN'\n"
+      "set format '%g'\n"
+      "set border 3 lc rgb '{4}' lw 1\n"
+      "set tics nomirror out scale 0.5 textcolor rgb '{4}'\n"
+      "set grid lt 1 lc rgb '#dddddd' lw 1\n",
+      width, height, kFontSize, kBackground, kInk);
 }
 
 std::string RunGnuplot(const std::string& script, std::string_view title) {

@@ -2,8 +2,9 @@
 #include <array>
 #include <cmath>
 #include <cstddef>
-#include <cstdio>
 #include <map>
+
+#include <fmt/core.h>
 
 #include "lab/report/draw.h"
 #include "lab/report/svg.h"
@@ -33,9 +34,7 @@ std::string Colour(int level) {
   int mixed[3];
   for (std::size_t c = 0; c < 3; ++c)
     mixed[c] = static_cast<int>(std::lround(below[c] + (place - static_cast<double>(class_below)) * (above[c] - below[c])));
-  char text[8];
-  std::snprintf(text, sizeof(text), "#%02x%02x%02x", mixed[0], mixed[1], mixed[2]);
-  return text;
+  return fmt::format("#{:02x}{:02x}{:02x}", mixed[0], mixed[1], mixed[2]);
 }
 
 // At most one cell a pixel: larger matrices are shown by the means of blocks of cells (their files keep every value).
@@ -83,10 +82,7 @@ std::string Cells(const HeatMap& map, const Extent& range) {
       const int here = level(row, column);
       int64_t end = column + 1;
       while (end < map.columns && level(row, end) == here) ++end;
-      const std::string run = std::to_string(end - column);
-      std::string& path = paths[here];
-      path.append("M").append(std::to_string(column)).append(" ").append(std::to_string(row));
-      path.append("h").append(run).append("v1h-").append(run).append("z");
+      paths[here] += fmt::format("M{0} {1}h{2}v1h-{2}z", column, row, end - column);
       column = end;
     }
   }
@@ -150,7 +146,7 @@ std::string Axes(const HeatMap& map, const Box& box, const Ticks& across, const 
 
 }  // namespace
 
-std::string DrawHeatMap(const Figure& figure, const HeatMap& map) {
+std::string Draw(const Figure& figure, const HeatMap& map) {
   const Extent range = FiniteRange(map.values);
   const Ticks levels = RoundTicks(range.low, range.high, 5);
   const Ticks down = IndexTicks(map.rows, figure.height / 45);
@@ -162,10 +158,9 @@ std::string DrawHeatMap(const Figure& figure, const HeatMap& map) {
 
   const HeatMap shown = Reduced(map, static_cast<int64_t>(box.height), static_cast<int64_t>(box.width));
   const double x_scale = box.width / static_cast<double>(shown.columns), y_scale = box.height / static_cast<double>(shown.rows);
-  char scale[96];
-  std::snprintf(scale, sizeof(scale), "translate(%.2f %.2f) scale(%.6f %.6f)", box.left, box.top, x_scale, y_scale);
   std::string body =
-      std::string("<g transform=\"") + scale + "\" shape-rendering=\"crispEdges\">\n" + Cells(shown, range) + "</g>\n";
+      fmt::format("<g transform=\"translate({:.2f} {:.2f}) scale({:.6f} {:.6f})\" shape-rendering=\"crispEdges\">\n{}</g>\n",
+                  box.left, box.top, x_scale, y_scale, Cells(shown, range));
   body += Axes(map, box, across, down);
   body += ColourBar({box.left + box.width + 16, box.top, 14, box.height}, range, levels);
   return SvgDocument(figure.width, figure.height, figure.title, body);

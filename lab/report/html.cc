@@ -4,11 +4,12 @@
 #include <charconv>
 #include <cstddef>
 #include <string_view>
-#include <utility>
+
+#include <fmt/core.h>
+#include <boost/algorithm/string/replace.hpp>
 
 #include "heed/error.h"
-#include "lab/report/file.h"
-#include "lab/report/machine.h"
+#include "lab/report/environment.h"
 #include "lab/report/svg.h"
 
 namespace heed::lab {
@@ -77,32 +78,6 @@ bool IsNumeric(const Table& table, std::size_t column) {
   return std::all_of(table.rows.begin(), table.rows.end(), [column](const auto& row) { return IsNumber(row[column]); });
 }
 
-std::string HeadRow(const Table& table, const std::vector<bool>& numeric) {
-  std::string row = "<tr>";
-  for (std::size_t i = 0; i < table.header.size(); ++i) {
-    row += std::string("<th") + (numeric[i] ? " class=\"number\">" : ">") + EscapeMarkup(table.header[i]) + "</th>";
-  }
-  return row + "</tr>\n";
-}
-
-// On a narrow window each cell stands on a line of its own, beside what its column is called.
-std::string Row(const Table& table, const std::vector<std::string>& cells, const std::vector<bool>& numeric) {
-  std::string row = "<tr>";
-  for (std::size_t i = 0; i < cells.size(); ++i) {
-    row += std::string("<td") + (numeric[i] ? " class=\"number\"" : "") + " data-head=\"" + EscapeMarkup(table.header[i]) +
-           "\">" + EscapeMarkup(cells[i]) + "</td>";
-  }
-  return row + "</tr>\n";
-}
-
-// Inserts `prefix` after each `opening` in a tag.
-void Insert(std::string& tag, std::string_view opening, std::string_view prefix) {
-  for (std::size_t at = tag.find(opening); at != std::string::npos;
-       at = tag.find(opening, at + opening.size() + prefix.size())) {
-    tag.insert(at + opening.size(), prefix);
-  }
-}
-
 // The drawing with every id, and every reference to one, prefixed: drawings of one program use the same ids.
 std::string PrefixIds(std::string_view svg, const std::string& prefix) {
   std::string prefixed;
@@ -113,7 +88,7 @@ std::string PrefixIds(std::string_view svg, const std::string& prefix) {
     prefixed += svg.substr(at, open - at);
     std::string tag(svg.substr(open, close - open));
     for (const char* opening : {" id=\"", " id='", "href=\"#", "href='#", "url(#", "url('#", "url(\"#"})
-      Insert(tag, opening, prefix);
+      boost::replace_all(tag, opening, opening + prefix);
     prefixed += tag;
     at = close;
     if (at < svg.size()) prefixed += svg[at++];
@@ -121,134 +96,71 @@ std::string PrefixIds(std::string_view svg, const std::string& prefix) {
   return prefixed;
 }
 
-// The <svg> element of a file, fit to stand in the page. Whatever a picture has no use for is refused.
-std::string InlineSvg(const std::filesystem::path& path, const std::string& prefix) {
-  const std::string file = ReadFile(path);
-  const std::size_t begin = file.find("<svg"), end = file.rfind("</svg>");
-  if (begin == std::string::npos || end == std::string::npos || end < begin)
-    throw FileError(path.string() + ": not an SVG drawing");
-  const std::string_view svg = std::string_view(file).substr(begin, end + 6 - begin);
-  for (const char* forbidden : {"<script", "<foreignObject", "<image", "<!ENTITY", "href=\"http", "href='http"}) {
-    if (svg.find(forbidden) != std::string_view::npos) {
-      throw FileError(path.string() + ": holds '" + forbidden + "', which a self-contained page cannot take");
-    }
-  }
-  return PrefixIds(svg, prefix);
-}
-
-// A path as a relative reference (RFC 3986): every byte but unreserved characters and '/' is percent-encoded.
-std::string UrlPath(const std::string& path) {
-  constexpr char kDigits[] = "0123456789ABCDEF";
-  constexpr std::string_view kPlain = "-._~/";
-  std::string url;
-  for (const char c : path) {
-    const auto byte = static_cast<unsigned char>(c);
-    const bool alphanumeric = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
-    if (alphanumeric || kPlain.find(c) != std::string_view::npos) {
-      url += c;
-    } else {
-      url += {'%', kDigits[byte >> 4], kDigits[byte & 15]};
-    }
-  }
-  return url;
-}
-
-std::string Link(const std::filesystem::path& target, const std::filesystem::path& page) {
-  const auto whole = [](const std::filesystem::path& path) { return std::filesystem::absolute(path).lexically_normal(); };
-  const std::string relative = whole(target).lexically_relative(whole(page).parent_path()).generic_string();
-  std::string kind = target.extension().string().substr(1);
-  std::transform(kind.begin(), kind.end(), kind.begin(), [](char c) { return c >= 'a' && c <= 'z' ? c - 'a' + 'A' : c; });
-  return "<a href=\"" + UrlPath(relative) + "\">" + kind + "</a>";
-}
-
-std::string SectionId(std::size_t number) { return "section-" + std::to_string(number); }
-
 }  // namespace
 
-Report::Report(std::string title) : title_(std::move(title)) {}
-
-void Report::Section(const std::string& heading) {
-  if (headings_.empty()) lead_ = parts_.size();
-  headings_.push_back(heading);
-  parts_.push_back({"<h2 id=\"" + SectionId(headings_.size()) + "\">" + EscapeMarkup(heading) + "</h2>\n", {}});
+std::string HtmlHeading(std::size_t number, const std::string& heading) {
+  return fmt::format("<h2 id=\"section-{}\">{}</h2>\n", number, EscapeMarkup(heading));
 }
 
-void Report::Paragraph(const std::string& text) { parts_.push_back({"<p>" + EscapeMarkup(text) + "</p>\n", {}}); }
-
-void Report::Command(const std::string& command) {
-  parts_.push_back({"<p><code class=\"command\">" + EscapeMarkup(command) + "</code></p>\n", {}});
-}
-
-void Report::LinkTo(const std::string& title, const std::filesystem::path& page, const std::string& text) {
-  parts_.push_back({"<p><a href=\"" + UrlPath(page.generic_string()) + "\">" + EscapeMarkup(title) +
-                        "</a>: " + EscapeMarkup(text) + "</p>\n",
-                    {}});
-}
-
-void Report::Add(const Table& table) {
+std::string HtmlTable(const Table& table) {
   for (const std::vector<std::string>& row : table.rows) {
     if (row.size() != table.header.size()) {
       throw InvalidArgument("table '" + table.caption + "': a row has " + std::to_string(row.size()) + " cells, the header " +
                             std::to_string(table.header.size()));
     }
   }
-  std::vector<bool> numeric;
-  for (std::size_t column = 0; column < table.header.size(); ++column) numeric.push_back(IsNumeric(table, column));
-  std::string html = "<div class=\"scroll\"><table>\n";
-  if (!table.caption.empty()) html += "<caption>" + EscapeMarkup(table.caption) + "</caption>\n";
-  html += "<thead>" + HeadRow(table, numeric) + "</thead>\n<tbody>\n";
-  for (const std::vector<std::string>& row : table.rows) html += Row(table, row, numeric);
-  parts_.push_back({html + "</tbody>\n</table></div>\n", {}});
+  std::vector<const char*> kinds;
+  std::string head, body;
+  for (std::size_t i = 0; i < table.header.size(); ++i) {
+    kinds.push_back(IsNumeric(table, i) ? " class=\"number\"" : "");
+    head += fmt::format("<th{}>{}</th>", kinds[i], EscapeMarkup(table.header[i]));
+  }
+  for (const std::vector<std::string>& row : table.rows) {
+    body += "<tr>";
+    // On a narrow window each cell stands on a line of its own, beside what its column is called.
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      body += fmt::format("<td{} data-head=\"{}\">{}</td>", kinds[i], EscapeMarkup(table.header[i]), EscapeMarkup(row[i]));
+    }
+    body += "</tr>\n";
+  }
+  const std::string caption = table.caption.empty() ? "" : "<caption>" + EscapeMarkup(table.caption) + "</caption>\n";
+  return fmt::format("<div class=\"scroll\"><table>\n{}<thead><tr>{}</tr>\n</thead>\n<tbody>\n{}</tbody>\n</table></div>\n",
+                     caption, head, body);
 }
 
-void Report::Add(const Figure& figure, const FigureFiles& files) {
-  const std::string number = std::to_string(figures_ + 1);
-  std::string svg = InlineSvg(files.svg, "f" + number + "-");
-  svg.insert(4, " role=\"img\" aria-label=\"" + EscapeMarkup(figure.title) +
-                    "\" style=\"max-width:" + std::to_string(figure.width) + "px\"");  // after "<svg"
-  std::string html = "<figure id=\"figure-" + number + "\">\n" + svg + "\n<figcaption><strong>Figure " + number + ". " +
-                     EscapeMarkup(figure.title) + ".</strong> " + EscapeMarkup(figure.caption) + "\n<span class=\"source\">";
+std::string HtmlFigure(const Figure& figure, const std::string& drawing, int number) {
+  const std::size_t begin = drawing.find("<svg"), end = drawing.rfind('>') + 1;  // without what XML puts before
+  const std::string svg = PrefixIds(std::string_view(drawing).substr(begin, end - begin), fmt::format("f{}-", number));
+  const std::string title = EscapeMarkup(figure.title);
+  std::string html = fmt::format(
+      "<figure id=\"figure-{0}\">\n<svg role=\"img\" aria-label=\"{1}\" style=\"max-width:{2}px\"{3}\n"
+      "<figcaption><strong>Figure {0}. {1}.</strong> {4}\n<span class=\"source\">",
+      number, title, figure.width, svg.substr(std::string_view("<svg").size()), EscapeMarkup(figure.caption));
   if (!figure.command.empty()) {
     html += "Made by <code>" + EscapeMarkup(figure.command) + "</code>";
-    if (!figure.options_in.empty()) {
-      const std::string file = EscapeMarkup(figure.options_in);
-      html += " (<a href=\"" + file + "\">" + file + "</a> has all options)";
-    }
-    html += ", <span class=\"seeds\">" + EscapeMarkup(figure.seeds.empty() ? "no random numbers" : figure.seeds) +
-            "</span>, on <span class=\"machine\">" + EscapeMarkup(MachineName()) + "</span>. ";
+    if (!figure.options_in.empty())
+      html += fmt::format(" (<a href=\"{0}\">{0}</a> has all options)", EscapeMarkup(figure.options_in));
+    html += fmt::format(", <span class=\"seeds\">{}</span>, on <span class=\"machine\">{}</span>. ",
+                        EscapeMarkup(figure.seeds.empty() ? "no random numbers" : figure.seeds), EscapeMarkup(MachineName()));
   }
-  Part part{html + "Data: ", {files.csv}};
-  if (!files.npy.empty()) part.linked.push_back(files.npy);
-  parts_.push_back(std::move(part));
-  parts_.push_back({"</span></figcaption>\n</figure>\n", {}});
-  ++figures_;
+  const FigureFiles files = FilesOf(figure, {});
+  html += fmt::format("Data: <a href=\"{}\">CSV</a>", files.csv.string());
+  if (!files.npy.empty()) html += fmt::format(", <a href=\"{}\">NPY</a>", files.npy.string());
+  return html + "</span></figcaption>\n</figure>\n";
 }
 
-void Report::Write(const std::filesystem::path& path) const {
-  const std::string title = EscapeMarkup(title_);
-  std::string page = "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n";
-  page += std::string("<meta http-equiv=\"Content-Security-Policy\" content=\"") + kPolicy + "\">\n";
-  page += "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n";
-  page += "<title>" + title + "</title>\n<style>" + kStyle + "</style>\n</head>\n<body>\n<h1>" + title + "</h1>\n";
-  const std::size_t lead = headings_.empty() ? parts_.size() : lead_;
-  WriteParts(0, lead, path, page);
-  if (headings_.size() > 1) {
-    page += "<nav aria-label=\"Contents\"><ol>\n";
-    for (std::size_t i = 0; i < headings_.size(); ++i) {
-      page += "<li><a href=\"#" + SectionId(i + 1) + "\">" + EscapeMarkup(headings_[i]) + "</a></li>\n";
-    }
-    page += "</ol></nav>\n";
-  }
-  WriteParts(lead, parts_.size(), path, page);
-  WriteFile(path, page + "</body>\n</html>\n");
-}
-
-void Report::WriteParts(std::size_t begin, std::size_t end, const std::filesystem::path& path, std::string& page) const {
-  for (std::size_t p = begin; p < end; ++p) {
-    page += parts_[p].html;
-    const std::vector<std::filesystem::path>& linked = parts_[p].linked;
-    for (std::size_t i = 0; i < linked.size(); ++i) page += (i == 0 ? "" : ", ") + Link(linked[i], path);
-  }
+std::string HtmlPage(const std::string& title, const std::string& lead, const std::vector<std::string>& headings,
+                     const std::string& sections) {
+  std::string contents;
+  for (std::size_t i = 0; i < headings.size(); ++i)
+    contents += fmt::format("<li><a href=\"#section-{}\">{}</a></li>\n", i + 1, EscapeMarkup(headings[i]));
+  contents = headings.size() > 1 ? "<nav aria-label=\"Contents\"><ol>\n" + contents + "</ol></nav>\n" : "";
+  return fmt::format(
+      "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+      "<meta http-equiv=\"Content-Security-Policy\" content=\"{0}\">\n"
+      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
+      "<title>{1}</title>\n<style>{2}</style>\n</head>\n<body>\n<h1>{1}</h1>\n{3}{4}{5}</body>\n</html>\n",
+      kPolicy, EscapeMarkup(title), kStyle, lead, contents, sections);
 }
 
 }  // namespace heed::lab

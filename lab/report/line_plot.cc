@@ -207,7 +207,7 @@ std::string Legend(const Figure& figure, const LinePlot& plot) {
 
 }  // namespace
 
-std::string DrawLinePlot(const Figure& figure, const LinePlot& plot) {
+std::string Draw(const Figure& figure, const LinePlot& plot) {
   std::string script = GnuplotHeader(figure.width, figure.height) + DataBlocks(plot) + AxisX(plot);
   if (!AnyDrawable(plot)) {
     script += GnuplotLabel("y", plot.y_label) + Legend(figure, plot) +

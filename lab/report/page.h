@@ -19,35 +19,42 @@ struct PageLink {
   std::string text;
 };
 
-// Every file is written beside and renamed; FileError.
+// What is added before the first section leads the page; a table of contents and the sections follow. Every file is written
+// beside and renamed; FileError.
 class Page {
  public:
   // Figures without a command of their own show this one, and these seeds unless they have theirs.
-  Page(const std::string& title, std::filesystem::path folder, std::string command, std::string seeds);
+  Page(std::string title, std::filesystem::path folder, std::string command, std::string seeds);
 
   const std::filesystem::path& folder() const { return folder_; }
 
-  void Section(const std::string& heading) { report_.Section(heading); }
+  void Section(const std::string& heading);
   // What is empty is left out.
   void Say(const std::string& text);
-  void Command(const std::string& command) { report_.Command(command); }
-  void Name(const PageLink& link) { report_.LinkTo(link.title, link.page, link.text); }
+  void Command(const std::string& command);  // to type
+  void Name(const PageLink& link);
   void Show(const Table& table);
   void Show(Figure figure);
   void Keep(const std::string& name, const std::string& text);
   void KeepJson(const std::string& name, const nlohmann::ordered_json& json);
   // The names of the files beside report.html that were written so far.
   const std::vector<std::string>& files() const { return files_; }
+
   // Below the figures from here on stands this command in place of the page's, which is long and goes into command.txt.
   void Shorten(const std::string& command);
+
   // Writes report.html, in the end, and returns its path.
   std::filesystem::path Write() const;
 
  private:
+  void Add(const std::string& html);
+
+  std::string title_;
   std::filesystem::path folder_;
   std::string command_, options_in_, seeds_;
-  Report report_;
-  std::vector<std::string> files_;
+  std::string lead_, sections_;  // HTML
+  std::vector<std::string> headings_, files_;
+  int figures_ = 0;
 };
 
 }  // namespace heed::lab

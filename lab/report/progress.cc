@@ -8,6 +8,8 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <fmt/core.h>
+
 namespace heed::lab {
 namespace {
 
@@ -82,16 +84,9 @@ void Progress::Draw() {
 
 std::string Progress::FormatDuration(double seconds) {
   const int64_t total = std::max<int64_t>(0, std::llround(seconds));
-  char text[48];
-  if (total < 60) {
-    std::snprintf(text, sizeof text, "%d s", static_cast<int>(total));
-  } else if (total < 3600) {
-    std::snprintf(text, sizeof text, "%d min %02d s", static_cast<int>(total / 60), static_cast<int>(total % 60));
-  } else {
-    std::snprintf(text, sizeof text, "%lld h %02d min", static_cast<long long>(total / 3600),
-                  static_cast<int>(total % 3600 / 60));
-  }
-  return text;
+  if (total < 60) return fmt::format("{} s", total);
+  if (total < 3600) return fmt::format("{} min {:02} s", total / 60, total % 60);
+  return fmt::format("{} h {:02} min", total / 3600, total % 3600 / 60);
 }
 
 }  // namespace heed::lab

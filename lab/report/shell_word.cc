@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <string_view>
 
+#include <boost/algorithm/string/replace.hpp>
+
 namespace heed::lab {
 
 std::string ShellWord(const std::string& text) {
@@ -11,9 +13,7 @@ std::string ShellWord(const std::string& text) {
     return alphanumeric || std::string_view("_-./,:=+").find(c) != std::string_view::npos;
   };
   if (!text.empty() && std::all_of(text.begin(), text.end(), plain)) return text;
-  std::string quoted = "'";
-  for (const char c : text) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return quoted + "'";
+  return "'" + boost::replace_all_copy(text, "'", "'\\''") + "'";
 }
 
 }  // namespace heed::lab

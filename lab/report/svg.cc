@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <cstdio>
+#include <utility>
+
+#include <fmt/core.h>
+#include <boost/algorithm/string/replace.hpp>
 
 #include "lab/report/printable.h"
 
@@ -17,35 +20,14 @@ std::string OneLine(std::string_view text) {
 }
 
 std::string EscapeMarkup(std::string_view text) {
-  std::string escaped;
-  for (const char c : OneLine(text)) {
-    switch (c) {
-      case '&':
-        escaped += "&amp;";
-        break;
-      case '<':
-        escaped += "&lt;";
-        break;
-      case '>':
-        escaped += "&gt;";
-        break;
-      case '"':
-        escaped += "&quot;";
-        break;
-      case '\'':
-        escaped += "&#39;";
-        break;
-      default:
-        escaped.push_back(c);
-    }
-  }
+  std::string escaped = OneLine(text);
+  for (const auto& [plain, entity] : {std::pair("&", "&amp;"), {"<", "&lt;"}, {">", "&gt;"}, {"\"", "&quot;"}, {"'", "&#39;"}})
+    boost::replace_all(escaped, plain, entity);
   return escaped;
 }
 
 std::string Pixels(double value) {
-  char buffer[64];
-  std::snprintf(buffer, sizeof(buffer), "%.2f", value);
-  std::string text = buffer;
+  std::string text = fmt::format("{:.2f}", value);
   text.erase(text.find_last_not_of('0') + 1);
   if (text.back() == '.') text.pop_back();
   return text == "-0" ? "0" : text;
@@ -77,10 +59,8 @@ Ticks RoundTicks(double low, double high, int count) {
   Ticks ticks;
   const double slack = 1e-9;  // of a step: an end that is a tick up to rounding is one
   for (double k = std::ceil(low / step - slack); k <= std::floor(high / step + slack); ++k) {
-    char buffer[32];
-    std::snprintf(buffer, sizeof(buffer), "%.6g", k * step);
     ticks.values.push_back(k * step);
-    ticks.labels.push_back(k == 0 ? "0" : buffer);
+    ticks.labels.push_back(k == 0 ? "0" : fmt::format("{:.6g}", k * step));
   }
   return ticks;
 }
@@ -95,26 +75,22 @@ Ticks IndexTicks(int64_t size, int count) {
 std::string SvgText(double x, double y, Anchor anchor, std::string_view text) {
   const char* name = anchor == Anchor::kStart ? "start" : anchor == Anchor::kMiddle ? "middle" : "end";
   constexpr double kMiddleOfCapitals = 0.35 * kFontSize;  // above the baseline
-  return "<text x=\"" + Pixels(x) + "\" y=\"" + Pixels(y + kMiddleOfCapitals) + "\" text-anchor=\"" + name + "\">" +
-         EscapeMarkup(text) + "</text>\n";
+  return fmt::format("<text x=\"{}\" y=\"{}\" text-anchor=\"{}\">{}</text>\n", Pixels(x), Pixels(y + kMiddleOfCapitals), name,
+                     EscapeMarkup(text));
 }
 
 std::string SvgTextUpwards(double x, double y, std::string_view text) {
-  return "<g transform=\"translate(" + Pixels(x) + " " + Pixels(y) + ") rotate(-90)\">" + SvgText(0, 0, Anchor::kMiddle, text) +
-         "</g>\n";
+  return fmt::format("<g transform=\"translate({} {}) rotate(-90)\">{}</g>\n", Pixels(x), Pixels(y),
+                     SvgText(0, 0, Anchor::kMiddle, text));
 }
 
 std::string SvgDocument(int width, int height, std::string_view title, std::string_view body) {
-  const std::string w = std::to_string(width), h = std::to_string(height);
-  std::string svg = "<?xml version=\"1.0\" encoding=\"utf-8\"?>\n";
-  svg += "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"" + w + "\" height=\"" + h + "\" viewBox=\"0 0 " + w + " " + h +
-         "\">\n";
-  svg += "<title>" + EscapeMarkup(title) + "</title>\n";
-  svg += std::string("<rect width=\"") + w + "\" height=\"" + h + "\" fill=\"" + kBackground + "\"/>\n";
-  svg += "<g font-family=\"sans-serif\" font-size=\"" + std::to_string(kFontSize) + "\" fill=\"" + kInk + "\">\n";
-  svg += body;
-  svg += "</g>\n</svg>\n";
-  return svg;
+  return fmt::format(
+      "<?xml version=\"1.0\" encoding=\"utf-8\"?>\n"
+      "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0}\" height=\"{1}\" viewBox=\"0 0 {0} {1}\">\n"
+      "<title>{2}</title>\n<rect width=\"{0}\" height=\"{1}\" fill=\"{3}\"/>\n"
+      "<g font-family=\"sans-serif\" font-size=\"{4}\" fill=\"{5}\">\n{6}</g>\n</svg>\n",
+      width, height, EscapeMarkup(title), kBackground, kFontSize, kInk, body);
 }
 
 }  // namespace heed::lab

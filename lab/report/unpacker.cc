@@ -23,7 +23,6 @@ struct Unpacker::Stream {
 };
 
 Unpacker::Unpacker(std::string name) : name_(std::move(name)) {}
-Unpacker::Unpacker(Unpacker&&) noexcept = default;
 Unpacker::~Unpacker() {
   if (stream_) inflateEnd(&stream_->z);
 }

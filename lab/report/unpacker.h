@@ -14,7 +14,6 @@ class Unpacker {
  public:
   explicit Unpacker(std::string name);
   ~Unpacker();
-  Unpacker(Unpacker&&) noexcept;
 
   // Appends what `bytes` hold to `to`; `last`: no others follow. Throws FileError that names the file: it is damaged or cut
   // off, or `to` would have more than MostDataBytes().

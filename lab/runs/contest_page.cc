@@ -222,16 +222,12 @@ std::string PaceFinding(const ContestResult& result) {
 
 Figure StandingFigure(const ContestResult& result, const std::vector<Reference>& references) {
   const Measure& loss = LossOf(result);
-  BarChart chart{.y_label = loss.label, .names = {}, .values = {}, .low = {}, .high = {}, .dots = true};
+  BarChart chart{.y_label = loss.label, .bars = {}, .dots = true};
   std::map<std::string, int> families;  // their colours do not depend on the ranks
   for (const Entry& entry : result.entries) families.emplace(entry.model.Family(), static_cast<int>(families.size()));
   const double leading = result.verdict.front().loss;
   const auto add = [&](const std::string& name, double value, const Interval& range, int group) {
-    chart.names.push_back(name);
-    chart.values.push_back(value / loss.unit);
-    chart.low.push_back(range.low / loss.unit);
-    chart.high.push_back(range.high / loss.unit);
-    chart.groups.push_back(group);
+    chart.bars.push_back({name, value / loss.unit, range.low / loss.unit, range.high / loss.unit, group});
   };
   for (const Judged& judged : result.verdict) {
     if (judged.standing == Standing::kDiverged || judged.standing == Standing::kStopped) continue;
@@ -245,7 +241,7 @@ Figure StandingFigure(const ContestResult& result, const std::vector<Reference>&
   std::vector<Reference> ordered = references;
   std::ranges::stable_sort(ordered, {}, &Reference::value);
   for (const Reference& reference : ordered) add(reference.name, reference.value, {reference.value, reference.value}, -1);
-  const int height = std::max(200, 110 + 26 * static_cast<int>(chart.names.size()));
+  const int height = std::max(200, 110 + 26 * static_cast<int>(chart.bars.size()));
   const Prose& tell = Texts();
   std::string caption = tell("figure");
   if (!references.empty()) caption += " " + tell("figure references");

@@ -1,6 +1,7 @@
 #include "lab/runs/show.h"
 
 #include <algorithm>
+#include <map>
 
 #include <fmt/core.h>
 
@@ -31,28 +32,20 @@ Table ScoreTable(const std::string& caption, const Measurements& measured, const
 
 Figure BarFigure(const Measurements& measured, const Column& column, const std::vector<Reference>& references) {
   const Measure& measure = column.measure;
-  BarChart chart{measure.label, {}, {}, {}, {}};
-  std::vector<std::string> families;
-  const auto group_of = [&](const Contender& model) {
-    const auto found = std::ranges::find(families, model.Family());
-    if (found == families.end()) return static_cast<int>(families.insert(found, model.Family()) - families.begin());
-    return static_cast<int>(found - families.begin());
-  };
-  for (const Contender& model : measured.models()) group_of(model);  // colours do not depend on the ranks
+  BarChart chart{.y_label = measure.label, .bars = {}};
+  std::map<std::string, int> families;  // their colours do not depend on the ranks
+  for (const Contender& model : measured.models()) families.emplace(model.Family(), static_cast<int>(families.size()));
   const auto add = [&](const std::string& name, const Spread& spread, int group) {
-    chart.names.push_back(name);
-    chart.groups.push_back(group);
-    chart.values.push_back(spread.mean / measure.unit);
-    chart.low.push_back(spread.low / measure.unit);
-    chart.high.push_back(spread.high / measure.unit);
+    chart.bars.push_back({name, spread.mean / measure.unit, spread.low / measure.unit, spread.high / measure.unit, group});
   };
-  for (const SizedContender& model : measured.Ranked(column)) add(model.Label(), measured.Over(model, column), group_of(model));
+  for (const SizedContender& model : measured.Ranked(column))
+    add(model.Label(), measured.Over(model, column), families.at(model.Family()));
   for (const Reference& reference : references)
     add(reference.name, {reference.value, reference.value, reference.value}, /*group=*/-1);
   std::string caption = measure.more_is_better ? "Longer is better. " : "Shorter is better. ";
   if (!references.empty())
     caption += references.size() == 1 ? "The last bar needs no model. " : "The last bars need no model. ";
-  const int height = std::max(200, 110 + 26 * static_cast<int>(chart.names.size()));
+  const int height = std::max(200, 110 + 26 * static_cast<int>(chart.bars.size()));
   return {.name = measure.name,
           .title = measure.label,
           .caption = caption + SpreadNote(measured.seeds(), "The mark at a bar's end reaches"),

@@ -7,7 +7,7 @@
 
 #include "heed/error.h"
 #include "heed/safetensors.h"
-#include "lab/report/csv.h"
+#include "lab/report/figure.h"
 
 namespace heed::lab {
 namespace {

@@ -7,7 +7,7 @@
 #include <ATen/ops/linalg_vector_norm.h>
 #include <c10/util/StringUtil.h>
 
-#include "lab/report/csv.h"
+#include "lab/report/figure.h"
 
 namespace heed::lab {
 namespace {

@@ -8,7 +8,7 @@
 #include <variant>
 
 #include "book/positions/positions.h"
-#include "lab/report/html.h"
+#include "lab/report/page.h"
 
 namespace heed::lab {
 namespace {
@@ -62,14 +62,14 @@ Diagram FiveTokens() {
 BarChart Bars(bool long_names) {
   const std::string suffix = long_names ? " with a learned position and a long name" : "";
   return {"Perplexity",
-          {"rnn" + suffix, "gru" + suffix, "lstm" + suffix, "100 %"},
-          {6.1, 5.8, NAN, 5.9},
-          {5.9, 5.7, NAN, 5.5},
-          {6.4, 5.9, NAN, 6}};
+          {{"rnn" + suffix, 6.1, 5.9, 6.4},
+           {"gru" + suffix, 5.8, 5.7, 5.9},
+           {"lstm" + suffix, NAN, NAN, NAN},
+           {"100 %", 5.9, 5.5, 6}}};
 }
 
 void WriteSample(const std::filesystem::path& directory) {
-  Report report("A sample & its <figures>");
+  Page page("A sample & its <figures>", directory, {}, {});
   const auto add = [&](const char* name, std::variant<LinePlot, HeatMap, BarChart, Diagram> content) {
     Figure figure;
     figure.name = name;
@@ -78,29 +78,29 @@ void WriteSample(const std::filesystem::path& directory) {
     figure.command = "sample_report \"DIRECTORY\"";
     figure.seeds = "seeds 1 & 2";
     figure.content = std::move(content);
-    report.Add(figure, WriteFigure(figure, directory));
+    page.Show(figure);
   };
-  report.Section("Positions");
-  report.Paragraph("The figures of the positional encoding.");
+  page.Section("Positions");
+  page.Say("The figures of the positional encoding.");
   for (Figure& figure : PositionFigures({})) {
     figure.command = CommandOf(PositionsOptions(), directory);
-    report.Add(figure, WriteFigure(figure, directory));
+    page.Show(figure);
   }
-  report.Section("Every kind of figure");
+  page.Section("Every kind of figure");
   add("losses", Losses());
   add("times", Times());
   add("bars", Bars(false));
   add("bars-long", Bars(true));
   add("diagram", FiveTokens());
-  report.Section("A wide table");
+  page.Section("A wide table");
   Table table{"More columns than a narrow window shows", {}, {{}, {}}};
   for (int column = 0; column < 16; ++column) {
     table.header.push_back("column " + std::to_string(column));
     table.rows[0].push_back("1.88 ± 0.01");
     table.rows[1].push_back("n/a");
   }
-  report.Add(table);
-  report.Write(directory / "report.html");
+  page.Show(table);
+  page.Write();
 }
 
 }  // namespace

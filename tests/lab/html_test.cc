@@ -7,8 +7,9 @@
 #include <string>
 
 #include "heed/error.h"
+#include "lab/report/environment.h"
 #include "lab/report/file.h"
-#include "lab/report/machine.h"
+#include "lab/report/page.h"
 #include "lab/report/svg.h"
 #include "tests/scratch_folder.h"
 
@@ -31,62 +32,57 @@ Figure Map(const std::string& name) {
   return figure;
 }
 
-std::string Page(const Report& report, const std::filesystem::path& folder) {
-  report.Write(folder / "report.html");
-  return ReadFile(folder / "report.html");
-}
-
-TEST(Report, EscapesEverythingThatIsText) {
+TEST(HtmlTest, EscapesEverythingThatIsText) {
   const ScratchFolder folder;
-  Report report("<title> & \"more\"");
-  report.Section("<script>alert(1)</script>");
-  report.Paragraph("a < b & 'c'");
-  report.Add(Table{"<caption>", {"<head>", "n"}, {{"<cell>", "1"}}});
-  report.Add(Lines("a"), WriteFigure(Lines("a"), folder.path()));
-  const std::string page = Page(report, folder.path());
+  Page page("<title> & \"more\"", folder.path(), {}, {});
+  page.Section("<script>alert(1)</script>");
+  page.Say("a < b & 'c'");
+  page.Show(Table{"<caption>", {"<head>", "n"}, {{"<cell>", "1"}}});
+  page.Show(Lines("a"));
+  const std::string html = ReadFile(page.Write());
   for (const char* raw : {"<script", "<title> &", "a < b", "<caption><", "<head>\"", "<cell>", "A <title>"}) {
-    EXPECT_EQ(page.find(raw), std::string::npos) << raw;
+    EXPECT_EQ(html.find(raw), std::string::npos) << raw;
   }
   for (const char* escaped : {"&lt;script&gt;", "a &lt; b &amp; &#39;c&#39;", "&lt;caption&gt;", "&lt;head&gt;", "&lt;cell&gt;",
                               "A &lt;title&gt;", "What &amp; where", "--out &quot;a b&quot;"}) {
-    EXPECT_NE(page.find(escaped), std::string::npos) << escaped;
+    EXPECT_NE(html.find(escaped), std::string::npos) << escaped;
   }
 }
 
-TEST(Report, SaysHowEachFigureWasMade) {
+TEST(HtmlTest, SaysHowEachFigureWasMade) {
   const ScratchFolder folder;
-  Report report("Title");
+  Page page("Title", folder.path(), {}, {});
   Figure seeded = Lines("seeded");
   seeded.seeds = "seeds 0 to 2";
-  for (const Figure& figure : {seeded, Lines("fixed")}) report.Add(figure, WriteFigure(figure, folder.path()));
-  const std::string page = Page(report, folder.path());
+  for (const Figure& figure : {seeded, Lines("fixed")}) page.Show(figure);
+  const std::string html = ReadFile(page.Write());
   const std::string machine = "</span>, on <span class=\"machine\">" + EscapeMarkup(MachineName()) + "</span>. Data: ";
   const std::string command = "Made by <code>heed positions --out &quot;a b&quot;</code>, <span class=\"seeds\">";
-  EXPECT_NE(page.find(command + "seeds 0 to 2" + machine + "<a href=\"seeded.csv\">"), std::string::npos);
-  EXPECT_NE(page.find(command + "no random numbers" + machine + "<a href=\"fixed.csv\">"), std::string::npos);
+  EXPECT_NE(html.find(command + "seeds 0 to 2" + machine + "<a href=\"seeded.csv\">"), std::string::npos);
+  EXPECT_NE(html.find(command + "no random numbers" + machine + "<a href=\"fixed.csv\">"), std::string::npos);
   EXPECT_NE(MachineName().find("thread"), std::string::npos);
 }
 
-TEST(Report, ListsItsSections) {
+TEST(HtmlTest, ListsItsSections) {
   const ScratchFolder folder;
-  Report report("Title");
-  report.Section("First");
-  report.Section("Second");
-  const std::string page = Page(report, folder.path());
-  EXPECT_NE(page.find("<a href=\"#section-2\">Second</a>"), std::string::npos);
-  EXPECT_NE(page.find("<h2 id=\"section-2\">Second</h2>"), std::string::npos);
+  Page page("Title", folder.path(), {}, {});
+  page.Section("First");
+  page.Section("Second");
+  const std::string html = ReadFile(page.Write());
+  EXPECT_NE(html.find("<a href=\"#section-2\">Second</a>"), std::string::npos);
+  EXPECT_NE(html.find("<h2 id=\"section-2\">Second</h2>"), std::string::npos);
 }
 
-TEST(Report, IdsAreUniqueAndEveryReferenceHasItsTarget) {
+TEST(HtmlTest, IdsAreUniqueAndEveryReferenceHasItsTarget) {
   const ScratchFolder folder;
-  Report report("Title");
-  for (const char* name : {"a", "b"}) report.Add(Lines(name), WriteFigure(Lines(name), folder.path()));
-  for (const char* name : {"c", "d"}) report.Add(Map(name), WriteFigure(Map(name), folder.path()));
-  const std::string page = Page(report, folder.path());
-  const auto matches = [&page](const char* pattern) {
+  Page page("Title", folder.path(), {}, {});
+  for (const char* name : {"a", "b"}) page.Show(Lines(name));
+  for (const char* name : {"c", "d"}) page.Show(Map(name));
+  const std::string html = ReadFile(page.Write());
+  const auto matches = [&html](const char* pattern) {
     std::multiset<std::string> found;
     const std::regex expression(pattern);
-    for (std::sregex_iterator match(page.begin(), page.end(), expression), end; match != end; ++match)
+    for (std::sregex_iterator match(html.begin(), html.end(), expression), end; match != end; ++match)
       found.insert((*match)[1]);
     return found;
   };
@@ -95,53 +91,36 @@ TEST(Report, IdsAreUniqueAndEveryReferenceHasItsTarget) {
   for (const std::string& id : ids) EXPECT_EQ(ids.count(id), 1u) << id;
   for (const std::string& reference : matches("(?:href=[\"']|url\\()#([^\"')]*)"))
     EXPECT_EQ(ids.count(reference), 1u) << reference;
-  EXPECT_NE(page.find(">set id=\"gpPt5\"<"), std::string::npos) << "text stays as it was written";
+  EXPECT_NE(html.find(">set id=\"gpPt5\"<"), std::string::npos) << "text stays as it was written";
 }
 
-TEST(Report, LinksTheNumbersRelativeToThePage) {
+TEST(HtmlTest, LinksTheNumbersBesideThePage) {
   const ScratchFolder folder;
-  Report report("Title");
-  report.Add(Map("a"), WriteFigure(Map("a"), folder.path() / "figures & more"));
-  const std::string page = Page(report, folder.path());
-  EXPECT_NE(page.find("<a href=\"figures%20%26%20more/a.csv\">CSV</a>, <a href=\"figures%20%26%20more/a.npy\">NPY</a>"),
-            std::string::npos);
-  report.Write(folder.path() / "below" / "report.html");
-  EXPECT_NE(ReadFile(folder.path() / "below" / "report.html").find("\"../figures%20%26%20more/a.csv\""), std::string::npos);
+  Page page("Title", folder.path(), {}, {});
+  page.Show(Map("a"));
+  const std::string html = ReadFile(page.Write());
+  EXPECT_NE(html.find("<a href=\"a.csv\">CSV</a>, <a href=\"a.npy\">NPY</a>"), std::string::npos);
 }
 
-TEST(Report, NamesNoAddressButThoseOfXmlNames) {
+TEST(HtmlTest, NamesNoAddressButThoseOfXmlNames) {
   const ScratchFolder folder;
-  Report report("Title");
-  report.Add(Lines("a"), WriteFigure(Lines("a"), folder.path()));
-  const std::string page = std::regex_replace(Page(report, folder.path()), std::regex("xmlns(:xlink)?=\"[^\"]*\""), "");
-  EXPECT_EQ(page.find("://"), std::string::npos);
-  EXPECT_NE(page.find("default-src 'none'"), std::string::npos);
+  Page page("Title", folder.path(), {}, {});
+  page.Show(Lines("a"));
+  const std::string html = std::regex_replace(ReadFile(page.Write()), std::regex("xmlns(:xlink)?=\"[^\"]*\""), "");
+  EXPECT_EQ(html.find("://"), std::string::npos);
+  EXPECT_NE(html.find("default-src 'none'"), std::string::npos);
 }
 
-TEST(Report, SetsNumbersFlushRight) {
+TEST(HtmlTest, SetsNumbersFlushRight) {
   const ScratchFolder folder;
-  Report report("Title");
-  report.Add(Table{"", {"name", "loss"}, {{"gru", "1.88 ± 0.01"}, {"lstm", "n/a"}}});
-  const std::string page = Page(report, folder.path());
-  EXPECT_NE(page.find("<th>name</th><th class=\"number\">loss</th>"), std::string::npos);
-  EXPECT_NE(page.find("<td data-head=\"name\">lstm</td><td class=\"number\" data-head=\"loss\">n/a</td>"), std::string::npos);
+  Page page("Title", folder.path(), {}, {});
+  page.Show(Table{"", {"name", "loss"}, {{"gru", "1.88 ± 0.01"}, {"lstm", "n/a"}}});
+  const std::string html = ReadFile(page.Write());
+  EXPECT_NE(html.find("<th>name</th><th class=\"number\">loss</th>"), std::string::npos);
+  EXPECT_NE(html.find("<td data-head=\"name\">lstm</td><td class=\"number\" data-head=\"loss\">n/a</td>"), std::string::npos);
 }
 
-TEST(Report, RefusesUnevenTables) {
-  Report report("Title");
-  EXPECT_THROW(report.Add(Table{"t", {"a", "b"}, {{"1", "2"}, {"3"}}}), InvalidArgument);
-}
-
-TEST(Report, RefusesDrawingsThatAreNotOrDoMoreThanDraw) {
-  const ScratchFolder folder;
-  FigureFiles files{folder.path() / "x.svg", folder.path() / "x.csv", {}};
-  Report report("Title");
-  EXPECT_THROW(report.Add(Map("x"), files), FileError) << "absent";
-  for (const char* svg : {"nothing", "<svg><script>1</script></svg>", "<svg><image href=\"http://a.example/b.png\"/></svg>"}) {
-    WriteFile(files.svg, svg);
-    EXPECT_THROW(report.Add(Map("x"), files), FileError) << svg;
-  }
-}
+TEST(HtmlTest, RefusesUnevenTables) { EXPECT_THROW(HtmlTable({"t", {"a", "b"}, {{"1", "2"}, {"3"}}}), InvalidArgument); }
 
 }  // namespace
 }  // namespace heed::lab

@@ -12,7 +12,7 @@ namespace heed::lab {
 namespace {
 
 Figure Bars(const std::string& name) {
-  return {.name = name, .title = "Bars", .caption = {}, .command = {}, .content = BarChart{"y", {"a"}, {1}, {}, {}}};
+  return {.name = name, .title = "Bars", .caption = {}, .command = {}, .content = BarChart{"y", {{"a", 1, 1, 1}}}};
 }
 
 TEST(PageTest, FiguresLieBesideItAndNameItsCommandUnlessTheyHaveOne) {
@@ -35,6 +35,16 @@ TEST(PageTest, FiguresLieBesideItAndNameItsCommandUnlessTheyHaveOne) {
   EXPECT_TRUE(Holds(html, "<code>heed study --out x</code>, <span class=\"seeds\">seeds 0 to 2</span>")) << html;
   EXPECT_TRUE(Holds(html, "<code>heed positions</code>, <span class=\"seeds\">no random numbers</span>")) << html;
   EXPECT_TRUE(Holds(html, "<code>heed study --out x</code>, <span class=\"seeds\">seed 7</span>")) << html;
+}
+
+TEST(PageTest, ContentsStandBehindTheLeadOfSeveralSections) {
+  const ScratchFolder folder;
+  Page page("Title", folder.path(), {}, {});
+  page.Say("The lead.");
+  page.Section("First");
+  EXPECT_FALSE(Holds(ReadFile(page.Write()), "<nav"));
+  page.Section("Second");
+  EXPECT_TRUE(Holds(ReadFile(page.Write()), "<p>The lead.</p>\n<nav"));
 }
 
 TEST(PageTest, WhatIsEmptyIsLeftOut) {
