@@ -232,17 +232,6 @@ class KeyValueCache:
     @overload
     def attend(
         self,
-        query: torch.Tensor,
-        *,
-        return_lse: Literal[False] = False,
-        return_weights: Literal[False] = False,
-        return_statistics: Literal[False] = False,
-        **options: Unpack[Options],
-    ) -> torch.Tensor: ...
-
-    @overload
-    def attend(
-        self,
         query: Foreign,
         *,
         return_lse: Literal[False] = False,
@@ -384,10 +373,10 @@ class KeyValueCache:
 
 def batch_rows(rows: torch.Tensor | Sequence[int], batch: int) -> torch.Tensor:
     """rows as int64 [n]; ValueError unless each is within 0..batch-1."""
-    rows = integers("rows", rows if isinstance(rows, torch.Tensor) or len(rows) > 0 else torch.empty(0, dtype=torch.int64))
-    if rows.dim() != 1 or (rows.numel() > 0 and not 0 <= rows.min() <= rows.max() < batch):
-        raise ValueError(f"rows: expected batch rows in 0..{batch - 1}, got {rows.tolist()}")
-    return rows
+    chosen = integers("rows", rows if isinstance(rows, torch.Tensor) or len(rows) > 0 else torch.empty(0, dtype=torch.int64))
+    if chosen.dim() != 1 or (chosen.numel() > 0 and not 0 <= chosen.min() <= chosen.max() < batch):
+        raise ValueError(f"rows: expected batch rows in 0..{batch - 1}, got {chosen.tolist()}")
+    return chosen
 
 
 def _known(positions: Positions | DLPackArray | None) -> Positions | None:

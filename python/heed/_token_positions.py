@@ -2,21 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, overload
+from typing import Any
 
 import torch
-
-
-@overload
-def integers(name: str, values: None) -> None: ...
-
-
-@overload
-def integers(name: str, values: torch.Tensor) -> torch.Tensor: ...
-
-
-@overload
-def integers(name: str, values: Any) -> Any: ...
 
 
 def integers(name: str, values: Any) -> Any:
