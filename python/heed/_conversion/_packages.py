@@ -19,14 +19,8 @@ from ._classes import Converted
 class _WindowsByHeed(Converted):
     """Attention within windows of an image, [windows of all images, tokens, width] -> the same shape."""
 
-    num_heads: int
-    attn_drop: Any
-    proj: Any
-    proj_drop: Any
-    training: bool
-
     def _joined(
-        self, qkv: torch.Tensor, bias: torch.Tensor, mask: torch.Tensor | None, scale: Any, lengths: bool
+        self: Any, qkv: torch.Tensor, bias: torch.Tensor, mask: torch.Tensor | None, scale: Any, lengths: bool
     ) -> torch.Tensor:
         """qkv [windows, N, 3 * width], bias [1, H, N, N]; mask [windows of an image, N, N]: 0, or -100 and less where hidden, or
         floats to add. `lengths` divides queries and keys by their norms; scale [H, 1, 1] is then the layer's."""
@@ -48,11 +42,7 @@ class _WindowsByHeed(Converted):
 class SwinWindowsByHeed(_WindowsByHeed):
     """timm.models.swin_transformer.WindowAttention. Liu et al. 2021, "Swin Transformer", section 3.2."""
 
-    qkv: Any
-    scale: float
-    _get_rel_pos_bias: Any
-
-    def forward(self, x: torch.Tensor, mask: torch.Tensor | None = None) -> torch.Tensor:
+    def forward(self: Any, x: torch.Tensor, mask: torch.Tensor | None = None) -> torch.Tensor:
         """timm's."""
         return self._joined(self.qkv(x), self._get_rel_pos_bias(), mask, self.scale, False)
 
@@ -60,17 +50,7 @@ class SwinWindowsByHeed(_WindowsByHeed):
 class SwinV2WindowsByHeed(_WindowsByHeed):
     """timm.models.swin_transformer_v2.WindowAttention. Liu et al. 2022, "Swin Transformer V2", sections 3.2 and 3.3."""
 
-    qkv: Any
-    q_bias: Any
-    k_bias: Any
-    v_bias: Any
-    qkv_bias_separate: bool
-    logit_scale: Any
-    cpb_mlp: Any
-    relative_coords_table: torch.Tensor
-    relative_position_index: torch.Tensor
-
-    def forward(self, x: torch.Tensor, mask: torch.Tensor | None = None) -> torch.Tensor:
+    def forward(self: Any, x: torch.Tensor, mask: torch.Tensor | None = None) -> torch.Tensor:
         """timm's."""
         if self.q_bias is None:
             qkv = self.qkv(x)
@@ -99,22 +79,7 @@ class EnformerByHeed(Converted):
     """enformer_pytorch.modeling_enformer.Attention, without arrays of scores. Avsec et al. 2021, "Effective gene expression prediction
     from sequence by integrating long-range interactions", methods: Transformer-XL's scores with distances of their own."""
 
-    heads: int
-    scale: float
-    num_rel_pos_features: int
-    use_tf_gamma: bool
-    to_q: Any
-    to_k: Any
-    to_v: Any
-    to_rel_k: Any
-    to_out: Any
-    rel_content_bias: torch.Tensor
-    rel_pos_bias: torch.Tensor
-    pos_dropout: Any
-    attn_dropout: Any
-    training: bool
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
+    def forward(self: Any, x: torch.Tensor) -> torch.Tensor:
         """x [B, N, width] -> the same shape. The package's own forward computes with tensors on other devices."""
         if not (x.is_cpu or x.is_meta):
             return super().forward(x)  # type: ignore[misc]
@@ -134,17 +99,8 @@ class EnformerByHeed(Converted):
 class AttendByHeed(Converted):
     """x_transformers.attend.Attend, except with options that heed does not have."""
 
-    scale: float | None
-    causal: bool
-    dropout: float
-    flash: bool
-    softclamp_logits: bool
-    logit_softclamp_value: float
-    add_zero_kv: bool
-    training: bool
-
     def forward(
-        self,
+        self: Any,
         q: torch.Tensor,
         k: torch.Tensor,
         v: torch.Tensor,
