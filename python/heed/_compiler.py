@@ -11,7 +11,6 @@ from typing import Any, TypeVar
 
 import torch
 
-_COMPILER = "torch._dynamo"
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 _waiting: dict[str, list[Callable[[], object]]] = {}  # by the name of a module
 
@@ -46,7 +45,7 @@ class _OnImport(importlib.abc.MetaPathFinder):
         return spec
 
 
-def when_imported(tell: Callable[[], object], name: str = _COMPILER) -> None:
+def when_imported(tell: Callable[[], object], name: str) -> None:
     """Calls tell() as soon as the module is imported, at once if it is already."""
     if name not in _waiting and name not in sys.modules:
         sys.meta_path.insert(0, _OnImport(name))
@@ -55,14 +54,14 @@ def when_imported(tell: Callable[[], object], name: str = _COMPILER) -> None:
         _tell(name)
 
 
-def break_graph(function: _Function) -> _Function:
-    """Decorates a function that torch.compile must not compile, nor anything that it calls."""
+def break_graph(function: _Function, reason: str | None = None) -> _Function:
+    """Decorates a function that torch.compile must not compile, nor anything that it calls. reason: for the compiler's errors."""
     called: list[Callable[..., Any]] = [function]
 
     def leave() -> None:
-        called[0] = torch.compiler.disable(function)
+        called[0] = torch.compiler.disable(function, reason=reason)
 
-    when_imported(leave)
+    when_imported(leave, "torch._dynamo")
 
     @functools.wraps(function)
     def call(*arguments: Any, **named: Any) -> Any:

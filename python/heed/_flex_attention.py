@@ -9,7 +9,7 @@ import torch
 
 from ._attention import attention
 from ._call import in_float32, sums_narrow
-from ._compiler import when_imported
+from ._compiler import break_graph
 from ._plain_tensors import are_plain
 from ._programs import MaskProgram, ScoreProgram, mask, score
 from ._programs._known import Known
@@ -154,15 +154,7 @@ def _attend(
     return result.output, AuxOutput(lse=result.lse if return_aux.lse else None, max_scores=largest)
 
 
-_attend_outside = _attend
-
-
-def _keep_outside() -> None:
-    # A compiler cannot look into the tracing of functions.
-    global _attend_outside
-    _attend_outside = torch.compiler.disable(
-        _attend, reason="heed.flex_attention traces functions and block masks in Python; heed.score and heed.mask prepare them"
-    )
-
-
-when_imported(_keep_outside)
+# A compiler cannot look into the tracing of functions.
+_attend_outside = break_graph(
+    _attend, "heed.flex_attention traces functions and block masks in Python; heed.score and heed.mask prepare them"
+)

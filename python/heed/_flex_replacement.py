@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import threading
 import types
@@ -11,7 +12,7 @@ from typing import Any
 import torch
 from torch.nn.attention import flex_attention as _module
 
-from ._compiler import when_imported
+from ._compiler import break_graph
 from ._context_scope import Entry, Scope
 from ._flex_attention import flex_attention
 from ._plain_tensors import are_plain
@@ -75,6 +76,7 @@ def call(query: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
     return (_on_cpu if query.device.type == "cpu" else _replacement.native)(query, *args, **kwargs)
 
 
+@functools.partial(break_graph, reason="heed.flex_attention traces functions and block masks in Python")
 def _on_cpu(query: Any, key: Any, value: Any, *args: Any, **kwargs: Any) -> Any:
     ours = (_replacement.everywhere or _scope.is_inside()) and are_plain(query, key, value)
     return (flex_attention if ours else _replacement.native)(query, key, value, *args, **kwargs)
@@ -102,23 +104,15 @@ class replace_flex_attention:
     def __init__(self) -> None:
         self._entered: list[Entry] = []
 
+    @break_graph
     def __enter__(self) -> replace_flex_attention:
         with _lock:
             _replacement.add_user()
             self._entered.append(_scope.enter())
         return self
 
+    @break_graph
     def __exit__(self, *exception: Any) -> None:
         with _lock:
             self._entered.remove(_scope.leave(self._entered))
             _replacement.remove_user()
-
-
-def _keep_outside() -> None:
-    global _on_cpu
-    _on_cpu = torch.compiler.disable(_on_cpu, reason="heed.flex_attention traces functions and block masks in Python")
-    for method in ("__enter__", "__exit__"):
-        setattr(replace_flex_attention, method, torch.compiler.disable(getattr(replace_flex_attention, method)))
-
-
-when_imported(_keep_outside)
