@@ -69,10 +69,8 @@ def map_over_rows(
         return tuple(mapped), tuple(None if r is None else 0 for r in mapped)
 
 
-map_over_rows(_FORWARD, "attention", _by_row)
-map_over_rows(_BACKWARD, "attention", _by_row)
-map_over_rows(TANGENT, "attention", _by_row)
-map_over_rows(_BACKWARD_TANGENT, "attention", _by_row)
+for _operator in (_FORWARD, _BACKWARD, TANGENT, _BACKWARD_TANGENT):
+    map_over_rows(_operator, "attention", _by_row)
 
 
 def attend_plainly(
@@ -133,26 +131,20 @@ def weights(
 def _count_operations() -> None:
     from torch.utils.flop_counter import register_flop_formula
 
-    def of_products(of_keys: int, of_values: int, query: Any, key: Any, value: Any) -> int:
-        """Of as many products over the width of keys and over that of values; all pairs, as PyTorch counts its own."""
-        pairs: int = query[0] * query[1] * query[2] * key[2]
-        return 2 * pairs * (of_keys * query[3] + of_values * value[3])
+    def register(operator: Any, first: int, of_keys: int, of_values: int) -> None:
+        """As many products over the width of keys and over that of values, of all pairs, as PyTorch counts its own. first: the place
+        of query, key and value among the arguments."""
 
-    @register_flop_formula(_ops.attention_forward)
-    def forward(query: Any, key: Any, value: Any, *_: Any, **__: Any) -> int:
-        return of_products(1, 1, query, key, value)
+        @register_flop_formula(operator)
+        def products(*shapes: Any, **_: Any) -> int:
+            query, key, value = shapes[first : first + 3]
+            pairs: int = query[0] * query[1] * query[2] * key[2]
+            return 2 * pairs * (of_keys * query[3] + of_values * value[3])
 
-    @register_flop_formula(_ops.attention_backward)
-    def backward(d_output: Any, d_lse: Any, query: Any, key: Any, value: Any, *_: Any, **__: Any) -> int:
-        return of_products(3, 2, query, key, value)
-
-    @register_flop_formula(_ops.attention_tangent)
-    def tangent(query: Any, key: Any, value: Any, *_: Any, **__: Any) -> int:
-        return of_products(3, 3, query, key, value)
-
-    @register_flop_formula(_ops.attention_backward_tangent)
-    def backward_tangent(d_output: Any, d_lse: Any, query: Any, key: Any, value: Any, *_: Any, **__: Any) -> int:
-        return of_products(7, 5, query, key, value)
+    register(_ops.attention_forward, 0, 1, 1)
+    register(_ops.attention_backward, 2, 3, 2)
+    register(_ops.attention_tangent, 0, 3, 3)
+    register(_ops.attention_backward_tangent, 2, 7, 5)
 
     def of_chunks(query: Any, value: Any, pairs: tuple[float, float], states: int) -> int:
         """Of products over the pairs of chunks of 64 steps (of widths of keys and of values) and of a state with rows."""
