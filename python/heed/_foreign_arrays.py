@@ -11,9 +11,10 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, NoReturn, Protocol, TypeVar
 
 import torch
+from torch.utils._pytree import tree_map
 from torch.utils.dlpack import from_dlpack
 
-from ._results import AttentionOutput, Statistics, WeightsOf
+from ._results import WeightsOf
 
 _CPU = 1  # kDLCPU of DLPack
 
@@ -202,13 +203,4 @@ def through(function: Callable[..., Any], arguments: Mapping[str, Any]) -> Any:
     with torch.no_grad(), torch.autocast("cpu", enabled=False):
         options = {name: _option_of(name, value) for name, value in arguments.items() if name not in operands}
         result = function(**tensors, **options)
-
-    def give(tensor: torch.Tensor | None) -> Any:
-        return None if tensor is None else library.give(tensor, query)
-
-    if isinstance(result, torch.Tensor):
-        return give(result)
-    if type(result) is tuple:
-        return tuple(map(give, result))
-    statistics = result.statistics and Statistics(*map(give, result.statistics))
-    return AttentionOutput(give(result.output), give(result.lse), give(result.weights), statistics)
+    return tree_map(lambda tensor: None if tensor is None else library.give(tensor, query), result)
