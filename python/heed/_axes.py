@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import MappingProxyType
+from typing import Any
 
 import torch
 
 from . import positions
-from ._order import Causal, causal_name
+from ._order import causal_name
 from ._programs import Program
 from ._token_positions import listed
 from .positions._scheme import InputScheme, kind_of
@@ -20,72 +20,59 @@ def _axes_of(scheme: object) -> int | None:
     return scheme.axes if isinstance(scheme, positions.Scheme) and not isinstance(scheme, InputScheme) else None
 
 
-def are_several(scheme: object, query_positions: object, key_positions: object) -> bool:
-    """Whether positions of this call have several axes."""
-    given = (query_positions, key_positions)
-    return _axes_of(scheme) is not None or any(isinstance(p, torch.Tensor) and p.dim() == 3 for p in given)
+def are_several(given: Mapping[str, Any]) -> bool:
+    """Whether positions of a call with these options of heed.attention have several axes."""
+    sides = (given["query_positions"], given["key_positions"])
+    return _axes_of(given["position"]) is not None or any(isinstance(p, torch.Tensor) and p.dim() == 3 for p in sides)
 
 
-def check(
-    scheme: positions.Scheme | None,
-    query_positions: object,
-    key_positions: object,
-    *,
-    causal: Causal,
-    window: object,
-    return_statistics: bool = False,
-    programs: Mapping[str, object] = MappingProxyType({}),
-) -> None:
-    """ValueError unless the scheme has axes and no other option needs a single axis. programs: score and mask by name."""
+def check(given: Mapping[str, Any]) -> None:
+    """ValueError unless the scheme has axes and no other option needs a single axis."""
+    scheme = given["position"]
     axes, kind = _axes_of(scheme), "none" if scheme is None else kind_of(scheme)
-    for name, places in (("query_positions", query_positions), ("key_positions", key_positions)):
+    for name in ("query_positions", "key_positions"):
+        places = given[name]
         if axes is None and isinstance(places, torch.Tensor) and places.dim() == 3:
             raise ValueError(
                 f"{name}: positions of several axes, of shape {list(places.shape)}, are for schemes such as AxialRotary and "
                 f"SwinBias; position is {kind}, for which they have shape [N] or [B, N]"
             )
-    if causal_name(causal, None) != "none":
+    if causal_name(given["causal"], None) != "none":
         raise ValueError(f"causal: cannot be combined with {kind}: places of several axes have no order")
-    if window is not None:
+    if given["window"] is not None:
         raise ValueError(f"window: cannot be combined with {kind}: it counts along one axis")
-    if return_statistics:
+    if given["return_statistics"]:
         raise ValueError(f"return_statistics: cannot be combined with {kind}: mean distances are those of one axis")
-    for name, program in programs.items():
-        if isinstance(program, Program) and "_position" in program.text:
+    for name in ("score", "mask"):
+        if isinstance(given[name], Program) and "_position" in given[name].text:
             raise ValueError(f"{name}: positions=True cannot be combined with {kind}: its positions are single numbers")
 
 
 def placed(
-    scheme: positions.Scheme,
-    query: torch.Tensor,
-    key: torch.Tensor,
-    query_positions: object,
-    key_positions: object,
-    packed: Packed | None = None,
+    given: Mapping[str, Any], query: torch.Tensor, key: torch.Tensor, packed: Packed | None
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | None, torch.Tensor | None]:
     """Query and key, turned if the scheme turns them, and positions for its tables (None: it has none).
 
     packed: the offsets of packed sequences; positions are then those within each.
     """
+    scheme: positions.Scheme = given["position"]
     if scheme.rotates:
-        sides = of_all_tokens(scheme, query_positions, key_positions, packed, query, key)
-        query, key = scheme.rotate(query, key, *sides)
+        query, key = scheme.rotate(query, key, *of_all_tokens(given, query, key, packed))
         return query, key, None, None
-    given = {"query_positions": query_positions, "key_positions": key_positions}
-    listed_sides = [listed_places(name, p, scheme) for name, p in given.items()]
-    lengths = (query.shape[2], key.shape[2]) if packed is None else tuple(map(longest, packed))
+    listed_sides = [_listed_places(name, given[name], scheme) for name in ("query_positions", "key_positions")]
+    lengths = (query.shape[2], key.shape[2]) if packed is None else tuple(map(_longest, packed))
     of_queries, of_keys = (scheme.place(side, steps).to(query.device) for side, steps in zip(listed_sides, lengths))
     return query, key, of_queries, of_keys
 
 
 def of_all_tokens(
-    scheme: positions.Scheme, query_positions: object, key_positions: object, packed: Packed | None, query: torch.Tensor,
-    key: torch.Tensor,
-) -> tuple[torch.Tensor, torch.Tensor]:  # fmt: skip
+    given: Mapping[str, Any], query: torch.Tensor, key: torch.Tensor, packed: Packed | None
+) -> tuple[torch.Tensor, torch.Tensor]:
     """Positions [B, N, axes] of a scheme that turns by them."""
+    scheme: positions.Scheme = given["position"]
     sides = []
-    for name, places in (("query_positions", query_positions), ("key_positions", key_positions)):
-        side = listed_places(name, places, scheme)
+    for name in ("query_positions", "key_positions"):
+        side = _listed_places(name, given[name], scheme)
         if side is None:
             raise ValueError(f"{name}: expected shape [B, N, {scheme.axes}], which {kind_of(scheme)} turns by, got none")
         sides.append(side)
@@ -94,7 +81,7 @@ def of_all_tokens(
     return sides[0], sides[1]
 
 
-def listed_places(name: str, places: object, scheme: positions.Scheme) -> torch.Tensor | None:
+def _listed_places(name: str, places: object, scheme: positions.Scheme) -> torch.Tensor | None:
     """Positions [B, N, axes] of a scheme's axes, or None for None. TypeError or ValueError for others."""
     if places is None:
         return None
@@ -108,7 +95,7 @@ def listed_places(name: str, places: object, scheme: positions.Scheme) -> torch.
     return listed(name, places)
 
 
-def longest(offsets: torch.Tensor) -> int:
+def _longest(offsets: torch.Tensor) -> int:
     """Tokens of the longest of packed sequences."""
     return int(offsets.diff().max()) if offsets.numel() > 1 else 0
 

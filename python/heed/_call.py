@@ -10,16 +10,21 @@ import torch
 from torch.autograd import forward_ad
 
 from . import _axes, _programs, positions
-from ._order import causal_name, window_sides
-from ._places import Places, add_positions
+from ._order import window_sides
+from ._places import of_tokens, order_of
 from ._programs import MaskProgram, ScoreProgram
 from ._reals import typed_reals
 from ._token_positions import integers, offsets_of
 from .positions._scheme import check_needs_no_later_keys
 
 
+def has_kernels(tensor: torch.Tensor) -> bool:
+    """Whether heed computes with tensors of this device, or PyTorch."""
+    return tensor.is_cpu or tensor.is_meta
+
+
 def check_device(name: str, tensor: torch.Tensor) -> None:
-    if not (tensor.is_cpu or tensor.is_meta):
+    if not has_kernels(tensor):
         raise ValueError(f"{name}: expected a CPU tensor, got one on {tensor.device}")
 
 
@@ -106,10 +111,10 @@ def drawn_seed(seed: Any) -> torch.Tensor:
 
 
 def _typed(name: str, query: torch.Tensor, table: torch.Tensor) -> torch.Tensor:
-    """A table in the accumulator's type."""
+    """A table in the accumulator's type, which PyTorch's kernels do not ask for."""
     if not table.is_floating_point():
         raise ValueError(f"{name}: expected floating point, got {table.dtype}")
-    return typed_reals(table, query)
+    return typed_reals(table, query) if has_kernels(query) else table
 
 
 def _add_scheme(
@@ -132,23 +137,21 @@ def _add_scheme(
             continue
         if query.is_meta:  # a scheme without parameters has its tables on the CPU when the model is on meta
             table = table.to("meta")
-        check_device(f"position: {name}", table)
+        if has_kernels(query):
+            check_device(f"position: {name}", table)
         options[name] = _typed(name, query, table)
     if isinstance(position, positions.ProgramScheme) and position.heads != query.shape[1]:
         raise ValueError(f"position: {type(position).__name__} has {position.heads} heads, query has {query.shape[1]}")
     scale = position.default_scale(query.shape[3])
     if scale is not None:
         options["scale"] = scale
-    if position.rotates and not torch.compiler.is_compiling() and torch._C._is_tracing():
+    if position.rotates and has_kernels(query) and not torch.compiler.is_compiling() and torch._C._is_tracing():
         raise RuntimeError(
             f"position: {type(position).__name__} turns by tables as long as the text, which torch.jit.trace would freeze; use torch.compile or torch.export"
         )
     if turned or not position.rotates or position.axes is not None:
         return query, key
-    places, q_len, kv_len = Places.of(options), query.shape[2], key.shape[2]
-    if packed is not None:
-        return position.rotate(query, key, *places.of_packed(packed, q_len, kv_len))
-    return position.rotate(query, key, places.of_queries(q_len, kv_len), places.of_keys())
+    return position.rotate(query, key, *of_tokens(options, query.shape[2], key.shape[2], packed))
 
 
 class Call(NamedTuple):
@@ -180,7 +183,7 @@ def _add_programs(options: dict[str, Any], query: torch.Tensor, mask: object, sc
 def call_of(query: Any, key: Any, value: Any, given: Mapping[str, Any], *, turned: bool = False) -> Call:
     """The call with the keyword arguments of `attention`, which it checks as far as possible without the operators.
 
-    turned: query and key are turned already, and positions are those that a scheme with axes counts by.
+    turned: query and key are turned already.
     """
     for name, tensor in (("query", query), ("key", key), ("value", value)):
         check_operand(name, tensor)
@@ -189,20 +192,18 @@ def call_of(query: Any, key: Any, value: Any, given: Mapping[str, Any], *, turne
             check_device(name, option)
     if torch.is_autocast_enabled("cpu"):
         query, key, value = (t.to(autocast_type(t.dtype)) for t in (query, key, value))
-    options: dict[str, Any] = {}
-    places = {side: given[f"{side}_positions"] for side in ("key", "query")}
+    return options_of(query, key, value, given, turned=turned)
+
+
+def options_of(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, given: Mapping[str, Any], *, turned: bool = False) -> Call:
+    """call_of for operands and options that are known to be tensors of one device, whichever."""
+    of_queries, of_keys = given["query_positions"], given["key_positions"]
     position, window, packed = given["position"], given["window"], given["packed"]
     packed = None if packed is None else offsets_of(packed)
-    if not turned and _axes.are_several(position, places["query"], places["key"]):
-        programs = {"score": given["score"], "mask": given["mask"]}
-        ordered = {name: given[name] for name in ("causal", "window", "return_statistics")}
-        _axes.check(position, places["query"], places["key"], **ordered, programs=programs)
-        query, key, places["query"], places["key"] = _axes.placed(position, query, key, places["query"], places["key"], packed)
-    for side, of_side in places.items():
-        if of_side is not None:
-            add_positions(options, side, of_side)
-    if given["causal"] is not None:
-        options["causal"] = causal_name(given["causal"], places["query"])
+    if not (turned and getattr(position, "rotates", False)) and _axes.are_several(given):
+        _axes.check(given)
+        query, key, of_queries, of_keys = _axes.placed(given, query, key, packed)
+    options = order_of(given["causal"], of_queries, of_keys)
     if position is not None:
         query, key = _add_scheme(options, position, query, key, packed, window, turned)
     if given["bias"] is not None:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 
+from ._order import causal_name
 from ._token_positions import integers, listed
 
 Positions = int | torch.Tensor
 
 
-def add_positions(options: dict[str, Any], side: str, places: object) -> None:
+def _add_positions(options: dict[str, Any], side: str, places: object) -> None:
     """Adds the position of the first token, or a list."""
     name = f"{side}_positions"
     if isinstance(places, torch.SymInt) or (isinstance(places, int) and not isinstance(places, bool)):
@@ -29,48 +30,33 @@ def add_positions(options: dict[str, Any], side: str, places: object) -> None:
         options[name] = listed(name, places)
 
 
-class Places(NamedTuple):
-    """Positions of queries and keys: an offset or a list for each."""
+def order_of(causal: Any, query_positions: object, key_positions: object) -> dict[str, Any]:
+    """The operators' options for these arguments of heed.attention."""
+    options: dict[str, Any] = {}
+    for side, places in (("key", key_positions), ("query", query_positions)):
+        if places is not None:
+            _add_positions(options, side, places)
+    if causal is not None:
+        options["causal"] = causal_name(causal, query_positions)
+    return options
 
-    query_offset: int | None
-    query_list: torch.Tensor | None
-    key_offset: int | None
-    key_list: torch.Tensor | None
-    causal: str | None
 
-    @classmethod
-    def of(cls, options: Mapping[str, Any]) -> Places:
-        names = ("query_offset", "query_positions", "key_offset", "key_positions")
-        return cls(*(options.get(name) for name in names), causal=options.get("causal"))  # type: ignore[misc]
-
-    @property
-    def lists(self) -> bool:
-        return self.query_list is not None or self.key_list is not None
-
-    def of_keys(self) -> Positions:
-        return self.key_list if self.key_list is not None else self.key_offset or 0
-
-    def of_queries(self, q_len: int, kv_len: int) -> Positions:
-        if self.query_list is not None:
-            return self.query_list
-        if self.query_offset is not None:
-            return self.query_offset
-        return (self.key_offset or 0) + kv_len - q_len if self.causal == "bottom_right" else 0
-
-    def of_packed(
-        self, packed: tuple[torch.Tensor, torch.Tensor], q_len: int, kv_len: int
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Positions of all tokens [T] of packed sequences, each of which begins anew."""
+def of_tokens(
+    options: Mapping[str, Any], q_len: int, kv_len: int, packed: tuple[torch.Tensor, torch.Tensor] | None = None
+) -> tuple[Positions, Positions]:
+    """Positions of all queries and of all keys, by the operators' options; of packed sequences, each of which begins anew, [T]."""
+    query_list, key_list = options.get("query_positions"), options.get("key_positions")
+    query_offset, key_offset = options.get("query_offset"), options.get("key_offset")
+    bottom_right = options.get("causal") == "bottom_right"
+    if packed is not None:
+        offsets = {"query_offset": query_offset, "key_offset": key_offset}
         return torch.ops.heed.packed_positions(
-            *packed,
-            self.query_list,
-            self.key_list,
-            queries=q_len,
-            keys=kv_len,
-            bottom_right=self.causal == "bottom_right",
-            query_offset=self.query_offset,
-            key_offset=self.key_offset,
+            *packed, query_list, key_list, queries=q_len, keys=kv_len, bottom_right=bottom_right, **offsets
         )
+    first_key = key_offset or 0
+    if query_offset is None:
+        query_offset = first_key + kv_len - q_len if bottom_right else 0
+    return query_offset if query_list is None else query_list, first_key if key_list is None else key_list
 
 
 def joined(before: torch.Tensor, new: torch.Tensor) -> torch.Tensor:

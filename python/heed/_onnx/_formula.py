@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from .. import _operators  # noqa: F401  registers the operators
+from .._pairs import Pairs
 from ._score_programs import scored
 
 _ops = torch.ops.heed
@@ -15,16 +16,7 @@ _NAMES = [argument.name for argument in _ops.attention_forward.default._schema.a
 _REFUSED = ("packed_queries", "prefix_lengths", "mask_program", "dropout", "statistics")
 
 
-def _positions(given: dict[str, Any], side: str, steps: Any, like: torch.Tensor) -> torch.Tensor:
-    """[B or 1, steps], in the listed positions' type, else int64."""
-    listed, offset = given.get(f"{side}_positions"), given.get(f"{side}_offset")
-    if listed is not None:
-        return listed if listed.dim() == 2 else listed.unsqueeze(0)
-    first = 0 if offset is None else offset
-    return (torch.arange(steps, device=like.device) + first).unsqueeze(0)
-
-
-class _Call:
+class _Call(Pairs):
     """A call of attention_forward, with key heads repeated for the query heads that share them."""
 
     def __init__(self, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, given: dict[str, Any]) -> None:
@@ -34,31 +26,20 @@ class _Call:
                 option = name.removesuffix("_queries")
                 raise NotImplementedError(f"export_onnx: attention with {option} has no counterpart in ONNX")
         group = query.shape[1] // key.shape[1]
-        self.query, self.given = query, given
-        self.key, self.value = (x.repeat_interleave(group, 1) if group > 1 else x for x in (key, value))
+        key, self.value = (x.repeat_interleave(group, 1) if group > 1 else x for x in (key, value))
+        super().__init__(query, key, given)
         scale = given.get("scale")
         self.scale = query.shape[3] ** -0.5 if scale is None else scale
-        at = _positions(given, "query", query.shape[2], query)
-        self.of = _positions(given, "key", key.shape[2], query)
-        if given.get("query_positions") is None and given.get("query_offset") is None and given.get("causal") == "bottom_right":
-            at = at + (key.shape[2] - query.shape[2]) + (given.get("key_offset") or 0)
-        self.at = at
-        self.offset = (self.of[:, None, None, :] - at[:, None, :, None])  # [B or 1, 1, N, M]
 
     def table(self, name: str) -> torch.Tensor | None:
         """One of the scheme's tensors, in the type of the scores."""
         given = self.given.get(name)
         return None if given is None else given.to(self.query.dtype)
 
-    def _rows(self, count: Any) -> torch.Tensor:
-        """Of a table by offset, [B or 1, 1, N, M]."""
-        far = (count - 1) // 2
-        return (self.offset.clamp(-far, far) + far).long()
-
     def _met(self, who: torch.Tensor, table: torch.Tensor, by_key: bool = False) -> torch.Tensor:
         """who . table[row of the offset], [B, H, N, M]: all products with the table's rows, of which each pair takes one."""
         products = who @ table.transpose(-1, -2)  # [B, H, steps, rows]
-        rows = self._rows(table.shape[-2])
+        rows = self.rows(table.shape[-2])
         shape = (*products.shape[:2], self.query.shape[2], self.key.shape[2])
         rows = rows.expand(shape)
         return products.gather(-1, rows.transpose(-1, -2)).transpose(-1, -2) if by_key else products.gather(-1, rows)
@@ -74,38 +55,6 @@ class _Call:
             bias = self.table("transformer_xl_bias")
             terms.append(self._met(self.query if bias is None else self.query + bias.unsqueeze(1), table))
         return None if not terms else sum(terms[1:], terms[0])
-
-    def added_to_scores(self) -> torch.Tensor | None:
-        """Biases, behind scale and soft-cap."""
-        terms = []
-        if (table := self.table("relative_bias")) is not None:
-            rows = self._rows(table.shape[1])
-            terms.append(table[torch.arange(table.shape[0]).view(1, -1, 1, 1), rows])
-        if (slopes := self.table("slopes")) is not None:
-            offset, slopes = self.offset.to(self.query.dtype), slopes.view(1, -1, 1, 1)
-            terms.append(-slopes * offset.abs() if self.given.get("symmetric", True) else slopes * offset)
-        if (bias := self.table("bias")) is not None:
-            terms.append(bias)
-        return None if not terms else sum(terms[1:], terms[0])
-
-    def seen(self) -> torch.Tensor | None:
-        """Who sees whom, broadcastable to [B, H, N, M]; None: all."""
-        masks, given = [], self.given
-        if given.get("causal", "none") != "none":
-            masks.append(self.offset <= 0)
-        if given.get("window_left", -1) >= 0:
-            masks.append(self.offset >= -given["window_left"])
-        if given.get("window_right", -1) >= 0:
-            masks.append(self.offset <= given["window_right"])
-        if (lengths := given.get("key_lengths")) is not None:
-            places = torch.arange(self.key.shape[2], device=self.key.device)
-            masks.append(places < lengths.reshape(lengths.shape[0], 1, -1, 1))
-        if (mask := given.get("mask")) is not None:
-            masks.append(mask)
-        seen = None
-        for mask in masks:
-            seen = mask if seen is None else seen & mask
-        return seen
 
     def products(self) -> torch.Tensor:
         """query . key, [B, H, N, M]."""
@@ -134,7 +83,8 @@ class _Call:
         leaves = {
             name: torch.arange(scores.shape[dim]).view([-1 if d == dim else 1 for d in range(4)]) for name, dim in sides.items()
         }
-        leaves |= {"query_position": self.at[:, None, :, None], "key_position": self.of[:, None, None, :]}
+        at, of = self.places()
+        leaves |= {"query_position": at[:, None, :, None], "key_position": of[:, None, None, :]}
         reals, wholes = self.given.get("score_reals"), self.given.get("score_wholes")
         return scored(self.given["score_program"], scores, leaves, self.given.get("score_extents", []), reals, wholes)
 
@@ -180,7 +130,7 @@ class _Call:
         weights = torch.where(self.without_keys(scores), 0.0, torch.softmax(scores, -1)[..., : self.key.shape[2]])
         output = weights @ self.value
         if (table := self.table("content_values")) is not None:
-            rows = self._rows(table.shape[0]).expand(weights.shape)
+            rows = self.rows(table.shape[0]).expand(weights.shape)
             by_row = torch.zeros(*weights.shape[:3], table.shape[0], dtype=weights.dtype).scatter_add(-1, rows, weights)
             output = output + by_row @ table
         return output

@@ -13,8 +13,7 @@ from .. import _axes, _operators
 from .._attention import DEFAULTS, Options, takes_options
 from .._call import autocast_type, call_of, check_operand, drawn_seed, rows_of_tokens
 from .._compiler import break_graph
-from .._order import causal_name
-from .._places import add_positions
+from .._places import Positions, of_tokens, order_of
 from .._programs import Program
 from .._results import AttentionOutput, Statistics, tokens_first
 from .._token_positions import offsets_of
@@ -22,7 +21,7 @@ from ..positions import Scheme
 from ._agreement import Description, Terms, agree
 from ._group import Caller, caller, others_told
 from ._plan import Plan
-from ._rotation import Side, Turned, places_of, turned
+from ._rotation import Side, Turned, turned
 
 _ops = torch.ops.heed
 
@@ -39,7 +38,6 @@ class _Request(NamedTuple):
     layout: Layout
     options: dict[str, Any]
     returns_lse: bool
-    statistics: bool
 
 
 @break_graph
@@ -82,11 +80,9 @@ def attention(
     Liu et al. 2023, "Ring Attention with Blockwise Transformers for Near-Infinite Context"; Jacobs et al. 2023, "DeepSpeed
     Ulysses"; Brandon et al. 2023, "Striped Attention", on balance.
     """
-    given = {**options, "packed": packed}
+    given = {**options, "packed": packed, "return_statistics": return_statistics}
     call = _ops.distributed_attention
-    output, lse, statistics = _agreed(
-        call, "attention", group, (query, key, value), method, layout, given, return_lse, return_statistics
-    )
+    output, lse, statistics = _agreed(call, "attention", group, (query, key, value), method, layout, given, return_lse)
     if not (return_lse or return_statistics):
         return output
     return AttentionOutput(
@@ -142,22 +138,20 @@ def plan(
     pairs as the mean; else the method whose busiest rank sends fewer bytes, and the ring if both send as many, because it
     computes meanwhile. Raises what attention() raises.
     """
-    given = {**options, "packed": packed}
+    given = {**options, "packed": packed, "return_statistics": return_statistics}
     call = _ops.distributed_plan
-    taken, reason, forward, backward, pairs = _agreed(
-        call, "plan", group, (query, key, value), method, layout, given, return_lse, return_statistics
-    )
+    taken, reason, forward, backward, pairs = _agreed(call, "plan", group, (query, key, value), method, layout, given, return_lse)
     return Plan(taken, reason, tuple(forward), tuple(backward), tuple(pairs) or None)
 
 
 def _agreed(
     call: Callable[..., Any], function: str, group: Any, operands: Any, method: Choice, layout: Layout, given: dict[str, Any],
-    lse: bool, statistics: bool,
+    lse: bool,
 ) -> Any:  # fmt: skip
     """What an operator returns, once the ranks have agreed on how many tokens there are, and, as it begins, on what they use."""
     of = caller(function, group)
     with others_told(of):
-        request = _request(operands, method, layout, given, lse, statistics)
+        request = _request(operands, method, layout, given, lse)
         agreed = agree(of, _terms(request))
     with others_told(of):
         if request.options["seed"] is None:
@@ -166,13 +160,11 @@ def _agreed(
         return call(*parts, **arguments)
 
 
-def _request(
-    operands: Any, method: Choice, layout: Layout, given: dict[str, Any], lse: bool, statistics: bool
-) -> _Request:
+def _request(operands: Any, method: Choice, layout: Layout, given: dict[str, Any], lse: bool) -> _Request:
     for name in given:
         if name == "return_weights":
             raise ValueError("return_weights: not returned by heed.distributed: they are of the size of all scores")
-        if name not in DEFAULTS and name != "packed":
+        if name not in DEFAULTS and name not in ("packed", "return_statistics"):
             raise TypeError(f"{name}: not an option of heed.distributed.attention")
     for name, value, known in (("method", method, ("auto", "ring", "all_to_all")), ("layout", layout, ("contiguous", "zigzag"))):
         if value not in known:
@@ -187,7 +179,7 @@ def _request(
     options = {**DEFAULTS, **given}
     if options["packed"] is not None:
         options["packed"] = offsets_of(options["packed"])
-    return _Request((query, key, value), method, layout, options, bool(lse), bool(statistics))
+    return _Request((query, key, value), method, layout, options, bool(lse))
 
 
 def _terms(request: _Request) -> Terms:
@@ -204,7 +196,7 @@ def _prepared(of: Caller, request: _Request, agreed: Sequence[Terms]) -> tuple[S
     )
     query, key, rotation = _turned(of, request, options, (queries, keys))
     wholes = _whole(query, queries), _whole(key, keys), _whole(value, keys)
-    call = call_of(*wholes, {**options, "return_statistics": request.statistics}, turned=True)
+    call = call_of(*wholes, options, turned=True)
     sharing = {
         "group": of.group, "function": of.function, "method": request.method, "layout": request.layout,
         "query_tokens": queries.lengths, "key_tokens": keys.lengths, "returns_lse": request.returns_lse, "rotation": rotation,
@@ -235,32 +227,17 @@ def _whole(part: torch.Tensor, side: Side) -> torch.Tensor:
 
 
 def _turned(of: Caller, request: _Request, options: dict[str, Any], of_sides: tuple[Side, Side]) -> Turned:
-    """Query and key as the scheme turns them; positions of several axes become what its tables count by, or nothing."""
+    """Query and key as the scheme turns them; positions of several axes, which it turned by, are then none."""
     query, key, _ = request.operands
     scheme, packed = options["position"], options["packed"]
-    sides = {side: options[f"{side}_positions"] for side in ("query", "key")}
-    several = _axes.are_several(scheme, sides["query"], sides["key"])
-    if several:
-        ordered = {"causal": options["causal"], "window": options["window"], "return_statistics": request.statistics}
-        programs = {"score": options["score"], "mask": options["mask"]}
-        _axes.check(scheme, sides["query"], sides["key"], **ordered, programs=programs)
-    if not isinstance(scheme, Scheme) or not (scheme.rotates or several):
+    if not isinstance(scheme, Scheme) or not scheme.rotates:
         return Turned(query, key)
-    if several and not scheme.rotates:
-        lists = [_axes.listed_places(f"{side}_positions", given, scheme) for side, given in sides.items()]
-        steps = [side.total for side in of_sides] if packed is None else list(map(_axes.longest, packed))
-        options["query_positions"], options["key_positions"] = (scheme.place(given, n) for given, n in zip(lists, steps))
-        return Turned(query, key)
-    if several:
+    if _axes.are_several(options):
+        _axes.check(options)
         wholes = _whole(query, of_sides[0]), _whole(key, of_sides[1])
+        places: tuple[Positions, Positions] = _axes.of_all_tokens(options, *wholes, packed)
         options["query_positions"] = options["key_positions"] = None
-        places = _axes.of_all_tokens(scheme, sides["query"], sides["key"], packed, *wholes)
-        return turned(of, scheme, query, key, places, of_sides)
-    placed: dict[str, Any] = {}
-    for side, places_of_side in sides.items():
-        if places_of_side is not None:
-            add_positions(placed, side, places_of_side)
-    if options["causal"] is not None:
-        placed["causal"] = causal_name(options["causal"], sides["query"])
-    lengths = of_sides[0].total, of_sides[1].total
-    return turned(of, scheme, query, key, places_of(placed, packed, lengths), of_sides)
+    else:
+        order = order_of(options["causal"], options["query_positions"], options["key_positions"])
+        places = of_tokens(order, of_sides[0].total, of_sides[1].total, packed)
+    return turned(of, scheme, query, key, places, of_sides)

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from .._places import Places, Positions
+from .._places import Positions
 from ..positions import Scheme
 from ._group import Caller
 
@@ -121,12 +121,3 @@ def _last(places: Positions, total: int) -> float:
     if not isinstance(places, torch.Tensor):
         return places + total - 1 if total else 0
     return places.max().item() if places.numel() else 0
-
-
-def places_of(options: dict[str, Any], packed: Any, lengths: tuple[int, int]) -> tuple[Positions, Positions]:
-    """Where all queries and all keys stand."""
-    places = Places.of(options)
-    if packed is not None:
-        queries, keys = places.of_packed(packed, *lengths)
-        return queries.reshape(-1), keys.reshape(-1)
-    return places.of_queries(*lengths), places.of_keys()
