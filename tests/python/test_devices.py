@@ -112,6 +112,6 @@ def test_pytorch_turns_the_same(layout, rows):
         tables = [t[:5] if rows == "all" else torch.stack([t[:5], t[3:8]]) for t in tables]
     for dtype in (torch.float64, torch.float32, torch.bfloat16):
         ours = heed.positions.apply_rotary(x.to(dtype), *tables, positions, layout)
-        theirs = heed.positions._rotation._turned_by_pytorch(x.to(dtype), *tables, positions, layout)
+        theirs = heed.positions._rotation.turned_by_pytorch(x.to(dtype), *tables, positions, layout)
         assert ours.dtype == theirs.dtype
         torch.testing.assert_close(ours, theirs)

@@ -8,6 +8,7 @@ import torch
 
 from .. import _operators  # noqa: F401  registers the operators
 from .._pairs import Pairs
+from ..positions._rotation import turned_by_pytorch
 from ._score_programs import scored
 
 _ops = torch.ops.heed
@@ -190,16 +191,7 @@ def rotary(
     inverse: bool = False,
 ) -> torch.Tensor:
     """x [B, H, N, width], whose first columns are turned by pairs."""
-    if positions is not None:
-        cos, sin = cos[positions], sin[positions]
-    if cos.dim() == 3:
-        cos, sin = cos.unsqueeze(1), sin.unsqueeze(1)
-    cos, sin = cos.to(x.dtype), (-sin if inverse else sin).to(x.dtype)
-    turning, rest = x[..., :rotary_dim], x[..., rotary_dim:]
-    a, b = turning.chunk(2, dim=-1) if layout == "half" else turning.unflatten(-1, (-1, 2)).unbind(-1)
-    pair = (a * cos - b * sin, b * cos + a * sin)
-    turned = torch.cat(pair, dim=-1) if layout == "half" else torch.stack(pair, dim=-1).flatten(-2)
-    return turned if x.shape[-1] == 2 * cos.shape[-1] else torch.cat([turned, rest], dim=-1)
+    return turned_by_pytorch(x, cos, -sin if inverse else sin, positions, layout)
 
 
 def rotary_table(

@@ -40,15 +40,15 @@ def turn(
 ) -> torch.Tensor:
     """apply_rotary without its checks."""
     if not (x.is_cpu or x.is_meta):
-        return _turned_by_pytorch(x, cos, sin, positions, layout)
+        return turned_by_pytorch(x, cos, sin, positions, layout)
     rotated: torch.Tensor = _ops.rotary.default(x, cos, sin, positions, layout=layout, rotary_dim=rotary_dim)
     return rotated
 
 
-def _turned_by_pytorch(
+def turned_by_pytorch(
     x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, positions: torch.Tensor | None, layout: str
 ) -> torch.Tensor:
-    """apply_rotary by PyTorch's operators, for devices without heed's kernels."""
+    """apply_rotary by PyTorch's operators, for devices and files without heed's kernels."""
     if positions is not None:
         cos, sin = cos[positions], sin[positions]
     if cos.dim() == 3:
@@ -59,7 +59,7 @@ def _turned_by_pytorch(
     a, b = turning.chunk(2, dim=-1) if layout == "half" else turning.unflatten(-1, (-1, 2)).unbind(-1)
     pair = (a * cos - b * sin, b * cos + a * sin)
     turned = torch.cat(pair, dim=-1) if layout == "half" else torch.stack(pair, dim=-1).flatten(-2)
-    return torch.cat([turned.to(x.dtype), rest], dim=-1)
+    return torch.cat([turned.to(x.dtype), rest], dim=-1) if rest.shape[-1] else turned.to(x.dtype)
 
 
 class Tables(NamedTuple):
@@ -120,14 +120,6 @@ def _t5_buckets_shape(reach: int, *_: Any, **__: Any) -> torch.Tensor:
     return torch.empty(2 * reach + 1, dtype=torch.int64)
 
 
-def _check_needs_no_gradient(cos: torch.Tensor, sin: torch.Tensor) -> None:
-    for name, table in (("cos", cos), ("sin", sin)):
-        if table.requires_grad:
-            raise ValueError(
-                f"{name}: expected a table that requires no gradient; rotation is differentiated with respect to x alone"
-            )
-
-
 def apply_rotary(
     x: torch.Tensor,
     cos: torch.Tensor,
@@ -154,7 +146,8 @@ def apply_rotary(
             raise ValueError(f"{name}: expected a tensor on {x.device} as x is, got one on {tensor.device}")
         if tensor.dim() == 0:
             raise ValueError(f"{name}: expected a tensor with dimensions, got a single number")
-    _check_needs_no_gradient(cos, sin)
+        if name != "x" and tensor.requires_grad:
+            raise ValueError(f"{name}: expected a table that requires no gradient; rotation is differentiated with respect to x alone")
     if positions is not None:
         positions = integers("positions", positions)
         positions = positions.unsqueeze(0) if positions.dim() == 1 else positions
