@@ -24,6 +24,8 @@ class KeyRanges:
     mask        hides further keys: bool, broadcastable to the shape; None: nothing
     """
 
+    ndim = 4
+
     def __init__(
         self,
         shape: tuple[int, int, int, int],
@@ -32,20 +34,8 @@ class KeyRanges:
         first: torch.Tensor | None = None,
         mask: torch.Tensor | None = None,
     ) -> None:
-        self._shape, self._device = shape, device
+        self.shape, self.device = shape, device
         self.lengths, self.first, self.mask = lengths, first, mask
-
-    @property
-    def shape(self) -> tuple[int, int, int, int]:
-        return self._shape
-
-    @property
-    def ndim(self) -> int:
-        return 4
-
-    @property
-    def device(self) -> torch.device:
-        return self._device
 
     def contiguous(self) -> KeyRanges:
         return self
@@ -54,21 +44,21 @@ class KeyRanges:
         """Itself on its own device; on another one, where heed does not compute, the array."""
         if isinstance(device, torch.dtype):
             raise NotImplementedError(_COMPUTED_WITH)
-        return self if torch.device(device) == self._device else self.to_dense().to(device)
+        return self if torch.device(device) == self.device else self.to_dense().to(device)
 
     def to_dense(self) -> torch.Tensor:
         """The boolean array [B, 1, Nq, Nk], True where a query may attend."""
-        key = torch.arange(self._shape[3], device=self._device)
-        seen = torch.ones(self._shape, dtype=torch.bool, device=self._device)
+        key = torch.arange(self.shape[3], device=self.device)
+        seen = torch.ones(self.shape, dtype=torch.bool, device=self.device)
         if self.lengths is not None:
-            seen = seen & (key < self.lengths.reshape(self._shape[0], 1, -1, 1))
+            seen = seen & (key < self.lengths.reshape(self.shape[0], 1, -1, 1))
         if self.first is not None:
-            seen = seen & (key >= self.first.reshape(-1, 1, self._shape[2], 1))
+            seen = seen & (key >= self.first.reshape(-1, 1, self.shape[2], 1))
         return seen if self.mask is None else seen & self.mask
 
     def without_padding(self, padding: torch.Tensor, keys: int) -> KeyRanges:
         """The mask [B, 1, Nq, keys] for rows of at most `keys` keys, from which the first padding[b] keys of row b are gone."""
-        batch, _, queries, all_keys = self._shape
+        batch, _, queries, all_keys = self.shape
         shift = padding[:, None]
         lengths = padding.new_full((batch, 1), all_keys) if self.lengths is None else self.lengths.reshape(batch, -1)
         lengths = (lengths - shift).clamp(0, keys)
@@ -76,13 +66,13 @@ class KeyRanges:
         first = None if first is None or not bool((first > 0).any()) else first
         mask = self.mask
         if mask is not None:
-            index = (torch.arange(keys, device=self._device) + shift).clamp(max=all_keys - 1)[:, None, None, :]
+            index = (torch.arange(keys, device=self.device) + shift).clamp(max=all_keys - 1)[:, None, None, :]
             mask = mask.expand(batch, *mask.shape[1:]).gather(3, index.expand(batch, *mask.shape[1:3], keys))
-        return KeyRanges((batch, 1, queries, keys), self._device, lengths[:, 0] if lengths.shape[1] == 1 else lengths, first, mask)
+        return KeyRanges((batch, 1, queries, keys), self.device, lengths[:, 0] if lengths.shape[1] == 1 else lengths, first, mask)
 
     def options(self, batch: int, queries: int, keys: int) -> dict[str, Any]:
         """The arguments of heed.attention that mean this mask, for operands of these extents."""
-        b, _, q, k = self._shape
+        b, _, q, k = self.shape
         if b not in (1, batch) or q not in (1, queries) or k != keys:
             raise ValueError(
                 f"attention_mask: made for {b} batch rows, {q} queries and {k} keys; the call has {batch}, {queries} and {keys}"
@@ -100,7 +90,7 @@ class KeyRanges:
     def __repr__(self) -> str:
         given = {"lengths": self.lengths, "first": self.first, "mask": self.mask}
         shown = (f", {name}={list(tensor.shape)}" for name, tensor in given.items() if tensor is not None)
-        return f"KeyRanges({list(self._shape)}{''.join(shown)})"
+        return f"KeyRanges({list(self.shape)}{''.join(shown)})"
 
     __str__ = __repr__
 
