@@ -1,6 +1,5 @@
 #include "heed/nn/attention.h"
 
-#include <string>
 #include <tuple>
 #include <utility>
 
@@ -8,10 +7,10 @@
 
 #include "attention_call.h"
 #include "attention_derivative.h"
-#include "heed/error.h"
 #include "heed/nn/attention_position.h"
 #include "heed/nn/dropout.h"
 #include "operator_node.h"
+#include "refuse.h"
 #include "scheme_options.h"
 #include "token_positions.h"
 
@@ -20,8 +19,7 @@ namespace heed::nn {
 int64_t FirstRowOfDropout(const AttentionOptions& options) {
   int64_t offset = 0;
   if (__builtin_add_overflow(options.batch_offset(), first_batch_row(), &offset)) {
-    throw InvalidArgument("batch_offset: " + std::to_string(options.batch_offset()) + " leaves no room for FirstBatchRow's " +
-                          std::to_string(first_batch_row()));
+    Refuse("batch_offset: ", options.batch_offset(), " leaves no room for FirstBatchRow's ", first_batch_row());
   }
   return offset;
 }

@@ -10,8 +10,8 @@
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/nn/init.h>
 
-#include "heed/error.h"
 #include "heed/nn/linear_encoders.h"
+#include "refuse.h"
 #include "residual_layers.h"
 #include "sequence.h"
 #include "valid_lens.h"
@@ -21,8 +21,7 @@ namespace {
 
 void CheckSizes(const char* name, int64_t input_size, int64_t hidden_size) {
   if (input_size < 1 || hidden_size < 1) {
-    throw InvalidArgument(std::string(name) + ": expected sizes of at least 1, got " + std::to_string(input_size) + " and " +
-                          std::to_string(hidden_size));
+    Refuse(name, ": expected sizes of at least 1, got ", input_size, " and ", hidden_size);
   }
 }
 
@@ -38,8 +37,8 @@ template <class Reader>
 Reader MakeReader(const EncoderOptions& options, int64_t hidden) {
   if constexpr (std::is_same_v<Reader, LinearMixer>) {
     if (options.heads() > 0 && hidden % options.heads() != 0)
-      throw InvalidArgument("heads: " + std::to_string(options.heads()) + " do not divide the " + std::to_string(hidden) +
-                            " columns that read one way, of a width of " + std::to_string(options.width()));
+      Refuse("heads: ", options.heads(), " do not divide the ", hidden, " columns that read one way, of a width of ",
+             options.width());
     return Reader(options.mixer(), options.width(), hidden, options.heads(), options.bias());
   } else {
     return Reader(options.width(), hidden, options.bias());

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <string>
 
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
@@ -10,6 +9,7 @@
 #include "attention_call.h"
 #include "heed/error.h"
 #include "program_tables.h"
+#include "refuse.h"
 #include "tensor_view.h"
 
 namespace heed::nn {
@@ -17,28 +17,26 @@ namespace {
 
 void CheckOperand(const char* name, const at::Tensor& tensor, at::ScalarType type) {
   if (tensor.dim() != 4) {
-    throw InvalidArgument(std::string(name) + ": expected 4 dimensions [batch, heads, steps, width], got shape " +
-                          ShapeText(tensor));
+    Refuse(name, ": expected 4 dimensions [batch, heads, steps, width], got shape ", ShapeText(tensor));
   }
   const at::ScalarType own = tensor.scalar_type();
   if (own != at::kFloat && own != at::kDouble && own != at::kBFloat16 && own != at::kHalf) {
-    throw InvalidArgument(std::string(name) + ": expected float32, float64, bfloat16 or float16, got " + at::toString(own));
+    Refuse(name, ": expected float32, float64, bfloat16 or float16, got ", own);
   }
   if (own != type) {
-    throw InvalidArgument(std::string(name) + ": expected " + at::toString(type) + " as query has, got " + at::toString(own));
+    Refuse(name, ": expected ", type, " as query has, got ", own);
   }
 }
 
 void CheckRowNumbers(const char* name, const at::Tensor& tensor, at::ScalarType type) {
   if (tensor.dim() != 3 || tensor.scalar_type() != type) {
-    throw InvalidArgument(std::string(name) + ": expected shape [batch, heads, steps] in " + at::toString(type) + ", got " +
-                          ShapeText(tensor) + " " + at::toString(tensor.scalar_type()));
+    Refuse(name, ": expected shape [batch, heads, steps] in ", type, ", got ", ShapeText(tensor), " ", tensor.scalar_type());
   }
 }
 
 void CheckFloating(const char* name, const at::Tensor& tensor) {
   if (!tensor.is_floating_point()) {
-    throw InvalidArgument(std::string(name) + ": expected a floating-point tensor, got " + at::toString(tensor.scalar_type()));
+    Refuse(name, ": expected a floating-point tensor, got ", tensor.scalar_type());
   }
 }
 
@@ -57,8 +55,7 @@ at::Tensor KeysSideBySide(const at::Tensor& pairs) {
 // [..] -> [1, .., 1, ..] with four dimensions, after checking that it broadcasts over pairs of queries and keys.
 at::Tensor OverPairs(const char* name, const at::Tensor& tensor) {
   if (tensor.dim() > 4) {
-    throw InvalidArgument(std::string(name) + ": expected at most 4 dimensions, broadcastable to [B, Hq, Nq, Nk], got shape " +
-                          ShapeText(tensor));
+    Refuse(name, ": expected at most 4 dimensions, broadcastable to [B, Hq, Nq, Nk], got shape ", ShapeText(tensor));
   }
   at::Tensor result = tensor;
   while (result.dim() < 4) result = result.unsqueeze(0);
@@ -77,8 +74,7 @@ at::Tensor Table(const char* name, const at::Tensor& tensor, int64_t dims, const
   if (!tensor.defined()) return tensor;
   CheckFloating(name, tensor);
   if (tensor.dim() != dims) {
-    throw InvalidArgument(std::string(name) + ": expected " + std::to_string(dims) + " dimensions, got shape " +
-                          ShapeText(tensor));
+    Refuse(name, ": expected ", dims, " dimensions, got shape ", ShapeText(tensor));
   }
   return Accumulated(tensor, query);
 }
@@ -88,8 +84,8 @@ at::Tensor RelativeTable(const at::Tensor& table, const at::Tensor& query) {
   const int64_t heads = query.size(1);
   if (!typed.defined()) return typed;
   if (typed.size(0) != 1 && typed.size(0) != heads) {
-    throw InvalidArgument("relative_bias: expected shape [" + std::to_string(heads) + " or 1, 2 * max_distance + 1], got " +
-                          ShapeText(table) + " with query " + ShapeText(query));
+    Refuse("relative_bias: expected shape [", heads, " or 1, 2 * max_distance + 1], got ", ShapeText(table), " with query ",
+           ShapeText(query));
   }
   return typed.expand({heads, -1});
 }
@@ -101,9 +97,8 @@ at::Tensor TableOfHeads(const char* name, const at::Tensor& table, int64_t dims,
   const bool offsets = dims == 3;
   const int64_t heads = query.size(1), width = query.size(3);
   if (typed.size(0) == heads && typed.size(-1) == width && (!offsets || typed.size(1) % 2 == 1)) return typed;
-  throw InvalidArgument(std::string(name) + ": expected shape [" + std::to_string(heads) +
-                        (offsets ? ", 2 * max_distance + 1, " : ", ") + std::to_string(width) + "], got " + ShapeText(table) +
-                        " with query " + ShapeText(query));
+  Refuse(name, ": expected shape [", heads, offsets ? ", 2 * max_distance + 1, " : ", ", width, "], got ", ShapeText(table),
+         " with query ", ShapeText(query));
 }
 
 // [Hq], or [B or 1, Hq or 1, Nq or 1], as [B or 1, Hq, Nq or 1]. The engine checks the rest.
@@ -113,8 +108,8 @@ at::Tensor SinksOfRows(const at::Tensor& sinks, const at::Tensor& query) {
   const int64_t heads = query.size(1);
   const bool by_head = sinks.dim() == 1 && sinks.size(0) == heads;
   if (!by_head && !(sinks.dim() == 3 && (sinks.size(1) == heads || sinks.size(1) == 1)))
-    throw InvalidArgument("sinks: expected shape [" + std::to_string(heads) + "] or [batch or 1, " + std::to_string(heads) +
-                          " or 1, steps or 1], got " + ShapeText(sinks) + " with query " + ShapeText(query));
+    Refuse("sinks: expected shape [", heads, "] or [batch or 1, ", heads, " or 1, steps or 1], got ", ShapeText(sinks),
+           " with query ", ShapeText(query));
   const at::Tensor typed = Accumulated(sinks, query);
   return by_head ? typed.reshape({1, heads, 1}) : typed.expand({-1, heads, -1});
 }
@@ -127,31 +122,28 @@ at::Tensor EndToEnd(const char* name, const at::Tensor& numbers, const at::Tenso
 at::Tensor WholesEndToEnd(const char* name, const at::Tensor& numbers) {
   if (!numbers.defined()) return numbers;
   if (numbers.dim() != 1 || numbers.scalar_type() != at::kLong)
-    throw InvalidArgument(std::string(name) + ": expected int64 with 1 dimension, got " + ShapeText(numbers) + " " +
-                          at::toString(numbers.scalar_type()));
+    Refuse(name, ": expected int64 with 1 dimension, got ", ShapeText(numbers), " ", numbers.scalar_type());
   return numbers.contiguous();
 }
 
 void CheckLengths(const char* name, const at::Tensor& lengths, bool per_query) {
   if (!lengths.defined()) return;
   if (lengths.scalar_type() != at::kLong) {
-    throw InvalidArgument(std::string(name) + ": expected int64, got " + at::toString(lengths.scalar_type()));
+    Refuse(name, ": expected int64, got ", lengths.scalar_type());
   }
   if (lengths.dim() != 1 && !(per_query && lengths.dim() == 2)) {
-    throw InvalidArgument(
-        std::string(name) +
-        (per_query ? ": expected shape [batch] or [batch, queries], got " : ": expected shape [batch], got ") +
-        ShapeText(lengths));
+    Refuse(name, per_query ? ": expected shape [batch] or [batch, queries], got " : ": expected shape [batch], got ",
+           ShapeText(lengths));
   }
 }
 
 at::Tensor PositionList(const char* name, const at::Tensor& positions) {
   if (!positions.defined()) return positions;
   if (positions.scalar_type() != at::kLong && positions.scalar_type() != at::kDouble) {
-    throw InvalidArgument(std::string(name) + ": expected int64 or float64, got " + at::toString(positions.scalar_type()));
+    Refuse(name, ": expected int64 or float64, got ", positions.scalar_type());
   }
   if (positions.dim() != 1 && positions.dim() != 2) {
-    throw InvalidArgument(std::string(name) + ": expected shape [steps] or [batch, steps], got " + ShapeText(positions));
+    Refuse(name, ": expected shape [steps] or [batch, steps], got ", ShapeText(positions));
   }
   return positions.dim() == 1 ? positions.unsqueeze(0) : positions;
 }
@@ -185,8 +177,7 @@ void CheckAttentionInputs(const at::Tensor& query, const at::Tensor& key, const 
 at::Tensor DenseIndices(const char* name, const at::Tensor& indices) {
   if (!indices.defined()) return indices;
   if (indices.dim() != 1 || indices.scalar_type() != at::kLong) {
-    throw InvalidArgument(std::string(name) + ": expected int64 indices [n], got " + ShapeText(indices) + " " +
-                          at::toString(indices.scalar_type()));
+    Refuse(name, ": expected int64 indices [n], got ", ShapeText(indices), " ", indices.scalar_type());
   }
   return Dense(name, indices);
 }
@@ -206,9 +197,8 @@ void CheckSavedStatistics(const at::Tensor& d_statistics, const at::Tensor& stat
   const auto check = [&](const char* name, const at::Tensor& tensor, at::ScalarType type, int64_t dims) {
     if (tensor.defined() && tensor.dim() == dims && (dims == 3 || tensor.sym_size(0) == 3) && tensor.scalar_type() == type)
       return;
-    throw InvalidArgument(std::string(name) + ": expected shape [" + (dims == 4 ? "3, " : "") + "batch, heads, steps] in " +
-                          at::toString(type) + " beside d_statistics, got " +
-                          (tensor.defined() ? ShapeText(tensor) + " " + at::toString(tensor.scalar_type()) : "nothing"));
+    Refuse(name, ": expected shape [", dims == 4 ? "3, " : "", "batch, heads, steps] in ", type, " beside d_statistics, got ",
+           tensor.defined() ? ShapeText(tensor) + " " + at::toString(tensor.scalar_type()) : "nothing");
   };
   check("d_statistics", d_statistics, lse.scalar_type(), 4);
   check("statistics", statistics, lse.scalar_type(), 4);
@@ -226,8 +216,8 @@ at::Tensor PresentCorrection(const at::Tensor& correction, const at::Tensor& lse
 at::Tensor PresentRemainder(const at::Tensor& remainder) {
   if (!remainder.defined() || (remainder.dim() == 1 && remainder.sym_numel() == 0)) return {};
   if (remainder.dim() != 4 || remainder.scalar_type() != at::kBFloat16) {
-    throw InvalidArgument("remainder: expected bfloat16 [batch, heads, steps, width], or nothing, got " + ShapeText(remainder) +
-                          " " + at::toString(remainder.scalar_type()));
+    Refuse("remainder: expected bfloat16 [batch, heads, steps, width], or nothing, got ", ShapeText(remainder), " ",
+           remainder.scalar_type());
   }
   return remainder;
 }
@@ -262,8 +252,8 @@ AttentionTensors Resolved(const AttentionTensors& given, const at::Tensor& query
   if (resolved.mask.defined()) {
     resolved.mask = OverPairs("mask", resolved.mask);
     if (resolved.mask.scalar_type() != at::kBool) {
-      throw InvalidArgument(std::string("mask: expected bool, True where a query may look, got ") +
-                            at::toString(resolved.mask.scalar_type()) + "; numbers to add go into bias");
+      Refuse("mask: expected bool, True where a query may look, got ", resolved.mask.scalar_type(),
+             "; numbers to add go into bias");
     }
   }
   resolved.relative_bias = RelativeTable(resolved.relative_bias, query);
@@ -285,8 +275,8 @@ AttentionTensors Resolved(const AttentionTensors& given, const at::Tensor& query
   if (resolved.column_decay.defined() && resolved.column_decay.requires_grad() && at::GradMode::is_enabled())
     throw InvalidArgument("column_decay: expected rates that require no gradient, which they do not get");
   if (resolved.transformer_xl_bias.defined() && !resolved.transformer_xl_positions.defined()) {
-    throw InvalidArgument("transformer_xl_bias: expected transformer_xl_positions beside it, got shape " +
-                          ShapeText(resolved.transformer_xl_bias) + " alone");
+    Refuse("transformer_xl_bias: expected transformer_xl_positions beside it, got shape ",
+           ShapeText(resolved.transformer_xl_bias), " alone");
   }
   return resolved;
 }

@@ -12,6 +12,7 @@
 #include "cache_memory.h"
 #include "heed/error.h"
 #include "heed/nn/attention_position.h"
+#include "refuse.h"
 #include "tensor_view.h"
 
 namespace heed::nn {
@@ -21,8 +22,7 @@ namespace {
 CacheMemory MemoryFor(const at::Tensor& key, const at::Tensor& value, int64_t capacity) {
   for (const auto& [name, tokens] : {std::pair{"key", &key}, {"value", &value}}) {
     if (!tokens->defined() || tokens->dim() != 4) {
-      throw InvalidArgument(std::string("KeyValueCache: ") + name + ": expected shape [batch, kv_heads, n, width], got " +
-                            (tokens->defined() ? ShapeText(*tokens) : "an undefined tensor"));
+      Refuse("KeyValueCache: ", name, ": expected shape [batch, kv_heads, n, width], got ", ShapeText(*tokens));
     }
   }
   CheckDense("KeyValueCache: key", key);
@@ -32,14 +32,13 @@ CacheMemory MemoryFor(const at::Tensor& key, const at::Tensor& value, int64_t ca
 
 void CheckRows(const at::Tensor& rows, int64_t batch) {
   if (!rows.defined() || rows.dim() != 1 || rows.scalar_type() != at::kLong) {
-    throw InvalidArgument(
-        "KeyValueCache: rows: expected int64 of shape [batch], got " +
-        (rows.defined() ? std::string(at::toString(rows.scalar_type())) + " " + ShapeText(rows) : "an undefined tensor"));
+    Refuse("KeyValueCache: rows: expected int64 of shape [batch], got ",
+           rows.defined() ? std::string(at::toString(rows.scalar_type())) + " " + ShapeText(rows) : "an undefined tensor");
   }
   CheckDense("KeyValueCache: rows", rows);
   if (rows.numel() > 0 && (rows.min().item<int64_t>() < 0 || rows.max().item<int64_t>() >= batch)) {
-    throw InvalidArgument("KeyValueCache: rows: expected batch rows below " + std::to_string(batch) + ", got " +
-                          std::to_string(rows.min().item<int64_t>()) + ".." + std::to_string(rows.max().item<int64_t>()));
+    Refuse("KeyValueCache: rows: expected batch rows below ", batch, ", got ", rows.min().item<int64_t>(), "..",
+           rows.max().item<int64_t>());
   }
 }
 
@@ -88,7 +87,7 @@ std::vector<SchemeTables::Source> SourcesOf(const AttentionPosition& scheme) {
 
 KeyValueCache::KeyValueCache(std::optional<int64_t> capacity) : capacity_(capacity) {
   if (capacity.value_or(0) < 0) {
-    throw InvalidArgument("KeyValueCache: capacity: expected 0 or more, got " + std::to_string(*capacity));
+    Refuse("KeyValueCache: capacity: expected 0 or more, got ", *capacity);
   }
 }
 
@@ -108,8 +107,8 @@ at::Tensor KeyValueCache::PlacesWith(const at::Tensor& key, const at::Tensor& po
   const at::Tensor added = positions.dim() == 1 ? positions.unsqueeze(0) : positions;
   if (added.dim() < 2 || added.dim() > 3 || added.size(1) != key.size(2) ||
       (added.size(0) != 1 && added.size(0) != key.size(0))) {
-    throw InvalidArgument("KeyValueCache: positions: expected shape [" + std::to_string(key.size(2)) + "] or [" +
-                          std::to_string(key.size(0)) + ", " + std::to_string(key.size(2)) + "], got " + ShapeText(positions));
+    Refuse("KeyValueCache: positions: expected shape [", key.size(2), "] or [", key.size(0), ", ", key.size(2), "], got ",
+           ShapeText(positions));
   }
   if (length_ == 0) return added.clone();
   const at::Tensor before = listed ? places_ : at::arange(length_, at::kLong).unsqueeze(0);
@@ -160,7 +159,7 @@ void KeyValueCache::Add(const at::Tensor& key, const at::Tensor& value) {
 
 void KeyValueCache::truncate(int64_t length) {
   if (length < 0 || length > length_) {
-    throw InvalidArgument("KeyValueCache: length: expected 0.." + std::to_string(length_) + ", got " + std::to_string(length));
+    Refuse("KeyValueCache: length: expected 0..", length_, ", got ", length);
   }
   length_ = length;
   if (places_.defined()) places_ = places_.narrow(1, 0, length);
@@ -183,8 +182,7 @@ int64_t LayerCaches::length() const { return layers_.empty() ? 0 : std::max(laye
 void LayerCaches::truncate(int64_t length) {
   for (const LinearState& state : states_) {
     if (state.length == 0 || length == 0 || length == state.length) continue;
-    throw InvalidArgument("LayerCaches: length: expected 0 or " + std::to_string(state.length) +
-                          ", because states hold no earlier tokens, got " + std::to_string(length));
+    Refuse("LayerCaches: length: expected 0 or ", state.length, ", because states hold no earlier tokens, got ", length);
   }
   for (std::size_t layer = 0; layer < layers_.size(); ++layer) {
     if (states_[layer].length == 0) layers_[layer].truncate(length);

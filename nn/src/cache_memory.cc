@@ -5,7 +5,7 @@
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
-#include "heed/error.h"
+#include "refuse.h"
 #include "tensor_view.h"
 
 namespace heed::nn {
@@ -16,19 +16,18 @@ void CheckTokens(const std::string& name, const at::Tensor& tokens, const at::Te
   CheckDense(name.c_str(), tokens, own.device().type());
   if (tokens.dim() != 4 || tokens.sym_size(0) != own.sym_size(0) || tokens.sym_size(1) != own.sym_size(1) ||
       tokens.sym_size(2) != count || tokens.sym_size(3) != own.sym_size(3)) {
-    throw InvalidArgument(c10::str(name, ": expected shape [", own.sym_size(0), ", ", own.sym_size(1), ", ",
-                                   count < 0 ? std::string("n") : c10::str(count), ", ", own.sym_size(3), "], got ") +
-                          ShapeText(tokens));
+    Refuse(c10::str(name, ": expected shape [", own.sym_size(0), ", ", own.sym_size(1), ", ",
+                    count < 0 ? std::string("n") : c10::str(count), ", ", own.sym_size(3), "], got "),
+           ShapeText(tokens));
   }
   if (tokens.scalar_type() != own.scalar_type()) {
-    throw InvalidArgument(name + ": expected " + at::toString(own.scalar_type()) + " as the cache has, got " +
-                          at::toString(tokens.scalar_type()));
+    Refuse(name, ": expected ", own.scalar_type(), " as the cache has, got ", tokens.scalar_type());
   }
   // A cache cannot pass a gradient on, and training would lose it silently.
   if (tokens.requires_grad() && at::GradMode::is_enabled()) {
-    throw InvalidArgument(name +
-                          ": requires a gradient, and a cache passes none on; decode under torch.no_grad() or "
-                          "torch::NoGradGuard, or train without a cache");
+    Refuse(name,
+           ": requires a gradient, and a cache passes none on; decode under torch.no_grad() or "
+           "torch::NoGradGuard, or train without a cache");
   }
 }
 
@@ -49,7 +48,7 @@ CacheMemory Appended(CacheMemory memory, const at::Tensor& key, const at::Tensor
   const at::NoGradGuard no_grad;
   if (end > capacity) {
     if (!grows) {
-      throw InvalidArgument(c10::str("KeyValueCache: key: ", end, " tokens do not fit into a capacity of ", capacity));
+      Refuse("KeyValueCache: key: ", end, " tokens do not fit into a capacity of ", capacity);
     }
     const c10::SymInt larger = end.max(capacity * 2);
     memory = {Grown(memory.keys, length, larger), Grown(memory.values, length, larger)};

@@ -1,7 +1,7 @@
 #include <string>
 #include <utility>
 
-#include "heed/error.h"
+#include "refuse.h"
 #include "residual_layers.h"
 #include "sequence.h"
 #include "valid_lens.h"
@@ -13,8 +13,8 @@ int64_t Dilation(const EncoderOptions& options, int64_t layer) {
   int64_t dilation = 1;
   for (int64_t l = 0; options.dilated() && l < layer; ++l) {
     if (__builtin_mul_overflow(dilation, options.kernel(), &dilation) || dilation > (int64_t{1} << 40)) {
-      throw InvalidArgument("ConvolutionEncoder: layers (" + std::to_string(options.layers()) + ") and kernel (" +
-                            std::to_string(options.kernel()) + ") make a dilation that is too large");
+      Refuse("ConvolutionEncoder: layers (", options.layers(), ") and kernel (", options.kernel(),
+             ") make a dilation that is too large");
     }
   }
   return dilation;
@@ -31,8 +31,7 @@ torch::nn::Conv1d MakeConvolution(const EncoderOptions& options, int64_t layer) 
 ConvolutionEncoderImpl::ConvolutionEncoderImpl(EncoderOptions options_)
     : ResidualEncoder("ConvolutionEncoder", std::move(options_)) {
   if (options.kernel() < 1 || (!options.causal() && options.kernel() % 2 == 0)) {
-    throw InvalidArgument("ConvolutionEncoder: kernel must be positive, and odd unless causal, got " +
-                          std::to_string(options.kernel()));
+    Refuse("ConvolutionEncoder: kernel must be positive, and odd unless causal, got ", options.kernel());
   }
   for (int64_t l = 0; l < options.layers(); ++l) {
     convolutions.push_back(register_module("convolution" + std::to_string(l), MakeConvolution(options, l)));

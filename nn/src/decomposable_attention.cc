@@ -1,11 +1,9 @@
 #include "heed/nn/decomposable_attention.h"
 
-#include <string>
-
 #include <ATen/ATen.h>
 
 #include "heads.h"
-#include "heed/error.h"
+#include "refuse.h"
 #include "residual_layers.h"
 #include "sequence.h"
 #include "valid_lens.h"
@@ -15,16 +13,12 @@ namespace {
 
 void CheckOptions(const DecomposableAttentionOptions& options) {
   if (options.width() < 1 || options.heads() < 1 || options.width() % options.heads() != 0) {
-    throw InvalidArgument("DecomposableAttention: width (" + std::to_string(options.width()) +
-                          ") must be a positive multiple of heads (" + std::to_string(options.heads()) + ")");
+    Refuse("DecomposableAttention: width (", options.width(), ") must be a positive multiple of heads (", options.heads(), ")");
   }
   if (options.max_distance() < 0) {
-    throw InvalidArgument("DecomposableAttention: max_distance must be 0 or more, got " +
-                          std::to_string(options.max_distance()));
+    Refuse("DecomposableAttention: max_distance must be 0 or more, got ", options.max_distance());
   }
-  if (!(options.dropout() >= 0.0 && options.dropout() < 1.0)) {
-    throw InvalidArgument("DecomposableAttention: dropout must lie in [0, 1), got " + std::to_string(options.dropout()));
-  }
+  CheckDropout("DecomposableAttention", options.dropout());
 }
 
 }  // namespace

@@ -2,7 +2,6 @@
 
 #include <cmath>
 #include <cstddef>
-#include <string>
 #include <vector>
 
 #include <ATen/ATen.h>
@@ -11,7 +10,7 @@
 #include "attention_call.h"
 #include "executor.h"
 #include "heed/dropout.h"
-#include "heed/error.h"
+#include "refuse.h"
 #include "sequence.h"
 #include "tensor_view.h"
 
@@ -60,7 +59,7 @@ struct DropoutFunction : Function<DropoutFunction> {
 };
 
 void CheckProbability(double p) {
-  if (!(p >= 0.0 && p <= 1.0)) throw InvalidArgument("Dropout: p: expected a number in [0, 1], got " + std::to_string(p));
+  if (!(p >= 0.0 && p <= 1.0)) Refuse("Dropout: p: expected a number in [0, 1], got ", p);
 }
 
 }  // namespace
@@ -78,7 +77,7 @@ torch::Tensor drop_elements(const torch::Tensor& X, double p, bool training) {
 }
 
 FirstBatchRow::FirstBatchRow(int64_t row) : before_(first_row) {
-  if (row < 0) throw InvalidArgument("FirstBatchRow: row: expected 0 or more, got " + std::to_string(row));
+  if (row < 0) Refuse("FirstBatchRow: row: expected 0 or more, got ", row);
   first_row = row;
 }
 

@@ -11,6 +11,7 @@
 #include "heed/nn/attention_models.h"
 #include "heed/nn/dropout.h"
 #include "heed/nn/linear_encoders.h"
+#include "refuse.h"
 #include "residual_layers.h"
 #include "sequence.h"
 #include "valid_lens.h"
@@ -79,7 +80,7 @@ const NamedEncoder& EncoderNamed(const std::string& name) {
     if (name == encoder.name) return encoder;
     names += std::string(names.empty() ? "" : ", ") + encoder.name;
   }
-  throw InvalidArgument("encoder: '" + name + "' is unknown; expected one of " + names);
+  Refuse("encoder: '", name, "' is unknown; expected one of ", names);
 }
 
 }  // namespace
@@ -101,7 +102,8 @@ AttentionEncoderImpl::AttentionEncoderImpl(EncoderOptions options_) : options(st
   for (int64_t l = 0; l < options.layers(); ++l) {
     blocks.push_back(register_module("block" + std::to_string(l), TransformerEncoderBlock(BlockOptions(options))));
   }
-  if (options.norm() == Norm::kPre) final_norm = register_module("final_norm", MakeLayerNorm(options));
+  if (options.norm() == Norm::kPre)
+    final_norm = register_module("final_norm", MakeLayerNorm(options.width(), options.layer_norm_eps()));
 }
 
 torch::Tensor AttentionEncoderImpl::forward(const torch::Tensor& X, const torch::Tensor& valid_lens, int64_t offset) {

@@ -1,12 +1,11 @@
 #include "heed/nn/intra_temporal_attention.h"
 
 #include <limits>
-#include <string>
 
 #include <ATen/ATen.h>
 
 #include "attention_call.h"
-#include "heed/error.h"
+#include "refuse.h"
 #include "residual_layers.h"
 #include "valid_lens.h"
 
@@ -15,8 +14,7 @@ namespace heed::nn {
 IntraTemporalAttentionImpl::IntraTemporalAttentionImpl(int64_t query_size_, int64_t memory_size_)
     : query_size(query_size_), memory_size(memory_size_) {
   if (query_size < 1 || memory_size < 1) {
-    throw InvalidArgument("IntraTemporalAttention: expected sizes of at least 1, got " + std::to_string(query_size) + " and " +
-                          std::to_string(memory_size));
+    Refuse("IntraTemporalAttention: expected sizes of at least 1, got ", query_size, " and ", memory_size);
   }
   reset();
 }
@@ -33,12 +31,10 @@ std::pair<torch::Tensor, torch::Tensor> IntraTemporalAttentionImpl::forward(cons
   CheckInput("IntraTemporalAttention, memory", memory, memory_size);
   const int64_t batch = memory.size(0), n = memory.size(1), steps = queries.size(1);
   if (queries.size(0) != batch) {
-    throw InvalidArgument("IntraTemporalAttention: memory: expected a batch of " + std::to_string(queries.size(0)) + ", got " +
-                          std::to_string(batch));
+    Refuse("IntraTemporalAttention: memory: expected a batch of ", queries.size(0), ", got ", batch);
   }
   if (past.defined() && past.sizes() != at::IntArrayRef({batch, n})) {
-    throw InvalidArgument("IntraTemporalAttention: past: expected shape [" + std::to_string(batch) + ", " + std::to_string(n) +
-                          "], got " + ShapeText(past));
+    Refuse("IntraTemporalAttention: past: expected shape [", batch, ", ", n, "], got ", ShapeText(past));
   }
   const at::Tensor padding = Padding(ClampValidLens(valid_lens, batch, -1, n), n), source = Blank(memory, padding);
   const at::Tensor scores = queries.matmul(attend(source).transpose(1, 2));

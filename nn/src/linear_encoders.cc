@@ -31,7 +31,7 @@ Columns ColumnsOf(const std::string& kind, int64_t hidden, int64_t heads) {
   if (kind == "retention") return {hidden, hidden, hidden, 0};
   if (kind == "mamba2") return {2 * hidden, 2 * hidden, 2 * hidden / heads, heads};
   if (kind == "gated-delta") return {hidden, hidden, hidden, 2 * heads};
-  throw InvalidArgument("LinearMixer: kind: '" + kind + "' is unknown; expected linear, retention, mamba2 or gated-delta");
+  Refuse("LinearMixer: kind: '", kind, "' is unknown; expected linear, retention, mamba2 or gated-delta");
 }
 
 // [batch, steps, columns] -> [batch, heads, steps, columns / heads]
@@ -76,9 +76,8 @@ at::Tensor OfLengthOne(const at::Tensor& X) { return X * (X.square().sum(-1, /*k
 LinearMixerImpl::LinearMixerImpl(std::string kind_, int64_t input_size_, int64_t hidden_size_, int64_t heads_, bool bias_)
     : kind(std::move(kind_)), input_size(input_size_), hidden_size(hidden_size_), heads(heads_), bias(bias_) {
   if (input_size < 1 || hidden_size < 1 || heads < 1 || hidden_size % heads != 0)
-    throw InvalidArgument("LinearMixer: expected sizes of at least 1 and heads that divide hidden_size, got input_size " +
-                          std::to_string(input_size) + ", hidden_size " + std::to_string(hidden_size) + " and heads " +
-                          std::to_string(heads));
+    Refuse("LinearMixer: expected sizes of at least 1 and heads that divide hidden_size, got input_size ", input_size,
+           ", hidden_size ", hidden_size, " and heads ", heads);
   reset();
 }
 

@@ -5,7 +5,6 @@
 #include <cmath>
 #include <memory>
 #include <optional>
-#include <string>
 #include <utility>
 #include <vector>
 
@@ -15,51 +14,37 @@
 #include "heads.h"
 #include "heed/error.h"
 #include "linear.h"
+#include "refuse.h"
+#include "residual_layers.h"
 #include "sequence.h"
 #include "valid_lens.h"
 
 namespace heed::nn {
 namespace {
 
-MultiHeadAttentionOptions ClassicOptions(int64_t key_size, int64_t query_size, int64_t value_size, int64_t num_hiddens,
-                                         int64_t num_heads, double dropout, bool bias) {
-  return MultiHeadAttentionOptions(num_hiddens, num_heads)
-      .dropout(dropout)
-      .bias(bias)
-      .key_size(key_size)
-      .query_size(query_size)
-      .value_size(value_size);
-}
-
 void CheckOptions(const MultiHeadAttentionOptions& options) {
   const int64_t width = options.num_hiddens(), heads = options.num_heads(), kv_heads = options.kv_heads();
   if (options.head_dim() < 0) {
-    throw InvalidArgument("MultiHeadAttention: head_dim must be positive, or 0 for num_hiddens / num_heads, got " +
-                          std::to_string(options.head_dim()));
+    Refuse("MultiHeadAttention: head_dim must be positive, or 0 for num_hiddens / num_heads, got ", options.head_dim());
   }
   if (width < 1 || heads < 1 || (options.head_dim() == 0 && width % heads != 0)) {
-    throw InvalidArgument("MultiHeadAttention: num_hiddens (" + std::to_string(width) +
-                          ") must be a positive multiple of num_heads (" + std::to_string(heads) +
-                          "), or head_dim be given for heads of another width");
+    Refuse("MultiHeadAttention: num_hiddens (", width, ") must be a positive multiple of num_heads (", heads,
+           "), or head_dim be given for heads of another width");
   }
   if (kv_heads < 1 || heads % kv_heads != 0) {
-    throw InvalidArgument("MultiHeadAttention: num_heads (" + std::to_string(heads) + ") must be a multiple of kv_heads (" +
-                          std::to_string(kv_heads) + ")");
+    Refuse("MultiHeadAttention: num_heads (", heads, ") must be a multiple of kv_heads (", kv_heads, ")");
   }
   if (options.query_size() < 1 || options.key_size() < 1 || options.value_size() < 1) {
     throw InvalidArgument("MultiHeadAttention: query_size, key_size and value_size must be positive");
   }
-  if (!(options.dropout() >= 0.0 && options.dropout() < 1.0)) {
-    throw InvalidArgument("MultiHeadAttention: dropout must lie in [0, 1), got " + std::to_string(options.dropout()));
-  }
+  CheckDropout("MultiHeadAttention", options.dropout());
   const Window& window = options.window();
   if (window.left < -1 || window.right < -1) {
-    throw InvalidArgument("MultiHeadAttention: window: expected bounds of at least 0, or -1 for none, got left " +
-                          std::to_string(window.left) + ", right " + std::to_string(window.right));
+    Refuse("MultiHeadAttention: window: expected bounds of at least 0, or -1 for none, got left ", window.left, ", right ",
+           window.right);
   }
   if (options.softcap() && !(*options.softcap() > 0.0 && std::isfinite(*options.softcap()))) {
-    throw InvalidArgument("MultiHeadAttention: softcap: expected a finite number above 0, got " +
-                          std::to_string(*options.softcap()));
+    Refuse("MultiHeadAttention: softcap: expected a finite number above 0, got ", *options.softcap());
   }
   if (options.scale() && !std::isfinite(*options.scale())) {
     throw InvalidArgument("MultiHeadAttention: scale: expected a finite number");
@@ -76,13 +61,6 @@ std::shared_ptr<torch::nn::Module> AsModule(const std::shared_ptr<AttentionPosit
   auto module = std::dynamic_pointer_cast<torch::nn::Module>(scheme);
   if (!module) throw InvalidArgument("MultiHeadAttention: position: expected a scheme that is a torch::nn::Module");
   return module;
-}
-
-void CheckInput(const char* name, const at::Tensor& X, int64_t width) {
-  if (!X.defined() || X.dim() != 3 || X.size(2) != width) {
-    throw InvalidArgument(std::string("MultiHeadAttention: ") + name + ": expected shape [batch, steps, " +
-                          std::to_string(width) + "], got " + (X.defined() ? ShapeText(X) : "an undefined tensor"));
-  }
 }
 
 constexpr const char* kCacheOfOne = "a cache holds the keys of one process";
@@ -140,8 +118,7 @@ void CheckSame(const at::Tensor& given, const at::Tensor& held, int64_t length) 
 // Before a cache is changed; without one, attention itself checks.
 void CheckBatch(const at::Tensor& query, const at::Tensor& key) {
   if (query.size(0) != key.size(0)) {
-    throw InvalidArgument("MultiHeadAttention: keys: expected a batch of " + std::to_string(query.size(0)) +
-                          " as queries have, got " + std::to_string(key.size(0)));
+    Refuse("MultiHeadAttention: keys: expected a batch of ", query.size(0), " as queries have, got ", key.size(0));
   }
 }
 
@@ -162,7 +139,12 @@ MultiHeadAttentionImpl::MultiHeadAttentionImpl(int64_t num_hiddens, int64_t num_
 
 MultiHeadAttentionImpl::MultiHeadAttentionImpl(int64_t key_size, int64_t query_size, int64_t value_size, int64_t num_hiddens,
                                                int64_t num_heads, double dropout, bool bias)
-    : MultiHeadAttentionImpl(ClassicOptions(key_size, query_size, value_size, num_hiddens, num_heads, dropout, bias)) {}
+    : MultiHeadAttentionImpl(MultiHeadAttentionOptions(num_hiddens, num_heads)
+                                 .dropout(dropout)
+                                 .bias(bias)
+                                 .key_size(key_size)
+                                 .query_size(query_size)
+                                 .value_size(value_size)) {}
 
 void MultiHeadAttentionImpl::reset() {
   const int64_t width = options.head_dim() * options.num_heads(), kv_width = options.head_dim() * options.kv_heads();
@@ -192,14 +174,14 @@ torch::Tensor MultiHeadAttentionImpl::Normed(const torch::Tensor& projected, boo
 }
 
 torch::Tensor MultiHeadAttentionImpl::ProjectedQueries(const torch::Tensor& queries) {
-  CheckInput("queries", queries, options.query_size());
+  CheckInput("MultiHeadAttention", queries, options.query_size(), "queries");
   return Normed(linear(queries, W_q->weight, W_q->bias), /*queries=*/true);
 }
 
 std::pair<torch::Tensor, torch::Tensor> MultiHeadAttentionImpl::ProjectedKeysAndValues(const torch::Tensor& keys,
                                                                                        const torch::Tensor& values) {
-  CheckInput("keys", keys, options.key_size());
-  CheckInput("values", values, options.value_size());
+  CheckInput("MultiHeadAttention", keys, options.key_size(), "keys");
+  CheckInput("MultiHeadAttention", values, options.value_size(), "values");
   return {Normed(linear(keys, W_k->weight, W_k->bias), /*queries=*/false),
           SplitHeads(linear(values, W_v->weight, W_v->bias), options.kv_heads())};
 }
@@ -210,9 +192,9 @@ std::array<torch::Tensor, 3> MultiHeadAttentionImpl::Projected(const torch::Tens
     const auto [key, value] = ProjectedKeysAndValues(keys, values);
     return {ProjectedQueries(queries), key, value};
   }
-  CheckInput("queries", queries, options.query_size());
-  CheckInput("keys", keys, options.key_size());
-  CheckInput("values", values, options.value_size());
+  CheckInput("MultiHeadAttention", queries, options.query_size(), "queries");
+  CheckInput("MultiHeadAttention", keys, options.key_size(), "keys");
+  CheckInput("MultiHeadAttention", values, options.value_size(), "values");
   const at::Tensor weight = at::cat({W_q->weight, W_k->weight, W_v->weight});
   const at::Tensor bias = options.bias() ? at::cat({W_q->bias, W_k->bias, W_v->bias}) : at::Tensor();
   const std::vector<at::Tensor> parts =

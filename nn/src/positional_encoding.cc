@@ -9,36 +9,32 @@
 #include "attention_call.h"
 #include "heed/error.h"
 #include "narrow.h"
+#include "refuse.h"
+#include "residual_layers.h"
 #include "sequence.h"
 #include "sizes.h"
 #include "tensor_view.h"
+#include "token_positions.h"
 
 namespace heed::nn {
 namespace {
 
 void CheckInput(const char* module, const at::Tensor& X, int64_t num_hiddens, int64_t offset) {
-  if (!X.defined() || X.dim() != 3 || X.size(2) != num_hiddens) {
-    throw InvalidArgument(std::string(module) + ": X: expected shape [batch, steps, " + std::to_string(num_hiddens) +
-                          "], got " + (X.defined() ? ShapeText(X) : "an undefined tensor"));
-  }
-  if (offset < 0) {
-    throw InvalidArgument(std::string(module) + ": offset: expected 0 or more, got " + std::to_string(offset));
-  }
+  heed::nn::CheckInput(module, X, num_hiddens);
+  if (offset < 0) Refuse(module, ": offset: expected 0 or more, got ", offset);
 }
 
 void CheckSizes(const char* module, int64_t num_hiddens, int64_t max_len) {
   if (num_hiddens < 1 || max_len < 1) {
-    throw InvalidArgument(std::string(module) + ": expected num_hiddens and max_len of at least 1, got " +
-                          std::to_string(num_hiddens) + " and " + std::to_string(max_len));
+    Refuse(module, ": expected num_hiddens and max_len of at least 1, got ", num_hiddens, " and ", max_len);
   }
   CheckSize(module, "num_hiddens", num_hiddens);
   CheckTable(module, "max_len", max_len, num_hiddens);
 }
 
 [[noreturn]] void ThrowTooLong(const char* module, int64_t steps, int64_t offset, int64_t max_len, const char* remedy) {
-  throw InvalidArgument(std::string(module) + ": X has " + std::to_string(steps) + " steps from offset " +
-                        std::to_string(offset) + " on, which needs " + std::to_string(offset + steps) +
-                        " positions, but max_len is " + std::to_string(max_len) + "; " + remedy);
+  Refuse(module, ": X has ", steps, " steps from offset ", offset, " on, which needs ", offset + steps,
+         " positions, but max_len is ", max_len, "; ", remedy);
 }
 
 // Rows offset .. offset + steps - 1, the last row standing in for those the table lacks. [steps, width]
@@ -53,31 +49,24 @@ at::Tensor SinusoidalRows(const SinusoidalOptions& options, int64_t first_positi
   return table;
 }
 
-// Positions [steps] or [batch or 1, steps] of a call without an offset.
-void CheckListed(const std::string& module, const at::Tensor& positions, const at::Tensor& X, int64_t offset) {
-  if (offset != 0) throw InvalidArgument(module + ": offset: give it or positions, not both");
-  CheckDense((module + ": positions").c_str(), positions);
-  const bool row = positions.dim() == 1 || (positions.dim() == 2 && (positions.size(0) == 1 || positions.size(0) == X.size(0)));
-  if (!row || positions.size(-1) != X.size(1)) {
-    throw InvalidArgument(module + ": positions: expected shape [" + std::to_string(X.size(1)) + "] or [" +
-                          std::to_string(X.size(0)) + ", " + std::to_string(X.size(1)) + "], got " + ShapeText(positions));
-  }
-  if (positions.requires_grad()) throw InvalidArgument(module + ": positions: expected positions that require no gradient");
+// Positions of a call without an offset.
+void CheckListed(const char* module, const at::Tensor& positions, const at::Tensor& X, int64_t offset) {
+  if (offset != 0) Refuse(module, ": offset: give it or positions, not both");
+  CheckDense(c10::str(module, ": positions").c_str(), positions);
+  CheckList(module, "positions", positions, X.size(0), X.size(1));
 }
 
 // The rows of a table that positions name; the last one stands in for those behind it where it may.
 at::Tensor ListedRows(const at::Tensor& table, const at::Tensor& positions, bool clamped) {
   if (positions.scalar_type() != at::kLong) {
-    throw InvalidArgument(std::string("LearnedPositions: positions: expected int64, got ") +
-                          at::toString(positions.scalar_type()));
+    Refuse("LearnedPositions: positions: expected int64, got ", positions.scalar_type());
   }
   const int64_t last = table.size(0) - 1;
   if (positions.numel() > 0) {
     const auto least = positions.min().item<int64_t>(), most = positions.max().item<int64_t>();
     if (least < 0 || (most > last && !clamped)) {
-      throw InvalidArgument("LearnedPositions: positions: expected 0.." + std::to_string(last) + ", got " +
-                            std::to_string(least) + ".." + std::to_string(most) +
-                            "; raise max_len, or choose the length policy 'clamp'");
+      Refuse("LearnedPositions: positions: expected 0..", last, ", got ", least, "..", most,
+             "; raise max_len, or choose the length policy 'clamp'");
     }
   }
   std::vector<int64_t> shape = positions.sizes().vec();
@@ -88,8 +77,7 @@ at::Tensor ListedRows(const at::Tensor& table, const at::Tensor& positions, bool
 // The rows of any positions, with one more dimension; in double precision where X has it.
 at::Tensor SinusoidalRowsAt(SinusoidalOptions options, const at::Tensor& positions, const at::Tensor& X) {
   if (positions.scalar_type() != at::kLong && positions.scalar_type() != at::kDouble) {
-    throw InvalidArgument(std::string("PositionalEncoding: positions: expected int64 or float64, got ") +
-                          at::toString(positions.scalar_type()));
+    Refuse("PositionalEncoding: positions: expected int64 or float64, got ", positions.scalar_type());
   }
   options.angles = Angles::kFloat64;
   const at::Tensor list = Dense("positions", positions).to(at::kDouble).reshape({-1});

@@ -16,6 +16,7 @@
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 #include "heed/error.h"
+#include "refuse.h"
 
 namespace heed::nn {
 namespace {
@@ -29,7 +30,7 @@ constexpr const char* kHowToStart = "; start with: torchrun --no-python --nproc-
 std::string Variable(const char* name) {
   const char* value = std::getenv(name);
   if (value == nullptr || *value == '\0') {
-    throw InvalidArgument(std::string(name) + ": the environment variable that torchrun sets is missing" + kHowToStart);
+    Refuse(name, ": the environment variable that torchrun sets is missing", kHowToStart);
   }
   return value;
 }
@@ -39,8 +40,7 @@ int Number(const char* name, int low, int high) {
   int number = 0;
   const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (error != std::errc() || rest != text.data() + text.size() || number < low || number > high) {
-    throw InvalidArgument(std::string(name) + ": expected the environment variable to be a number in " + std::to_string(low) +
-                          ".." + std::to_string(high) + ", got '" + text + "'" + kHowToStart);
+    Refuse(name, ": expected the environment variable to be a number in ", low, "..", high, ", got '", text, "'", kHowToStart);
   }
   return number;
 }
@@ -106,11 +106,10 @@ StorePointer OpenStore(int rank, int size, Milliseconds timeout) {
 
 c10::intrusive_ptr<c10d::ProcessGroup> MakeProcessGroup(const StorePointer& store, int rank, int size, Milliseconds timeout) {
   if (size < 1 || rank < 0 || rank >= size) {
-    throw InvalidArgument("process group: expected a size of at least 1 and a rank below it, got " + std::to_string(size) +
-                          " and " + std::to_string(rank));
+    Refuse("process group: expected a size of at least 1 and a rank below it, got ", size, " and ", rank);
   }
   if (timeout < Milliseconds(1)) {
-    throw InvalidArgument("process group: expected a time-out of at least 1 ms, got " + std::to_string(timeout.count()));
+    Refuse("process group: expected a time-out of at least 1 ms, got ", timeout.count());
   }
   try {
     MeetIn(*store, rank, size, timeout);

@@ -41,8 +41,7 @@ std::optional<double> QueryKeyNormImpl::default_scale() const {
 // In the type that is computed in, so that 16 bits are rounded once.
 torch::Tensor QueryKeyNormImpl::Normed(const char* operand, const torch::Tensor& x, const torch::Tensor& weight) const {
   if (!x.defined() || x.dim() != 4 || x.size(3) != head_dim_) {
-    Refuse("QueryKeyNorm: ", operand, ": expected shape [batch, heads, steps, ", head_dim_, "], got ",
-           x.defined() ? ShapeText(x) : "an undefined tensor");
+    Refuse("QueryKeyNorm: ", operand, ": expected shape [batch, heads, steps, ", head_dim_, "], got ", ShapeText(x));
   }
   const at::Tensor wide = x.scalar_type() == at::kDouble ? x : x.to(at::kFloat);
   if (kind_ == QueryKeyNormKind::kL2) {

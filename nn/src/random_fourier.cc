@@ -7,6 +7,7 @@
 
 #include "narrow.h"
 #include "refuse.h"
+#include "residual_layers.h"
 #include "sizes.h"
 #include "tensor_view.h"
 
@@ -37,13 +38,10 @@ void RandomFourierImpl::to(torch::Dtype dtype, bool non_blocking) {
 }
 
 torch::Tensor RandomFourierImpl::forward(const torch::Tensor& X, const torch::Tensor& positions) {
-  if (!X.defined() || X.dim() != 3 || X.size(2) != width_) {
-    Refuse("RandomFourier: X: expected shape [batch, steps, ", width_, "], got ",
-           X.defined() ? ShapeText(X) : "an undefined tensor");
-  }
+  CheckInput("RandomFourier", X, width_);
   CheckDense("RandomFourier: positions", positions);
   if (positions.scalar_type() != at::kLong && positions.scalar_type() != at::kDouble)
-    Refuse("RandomFourier: positions: expected int64 or float64, got ", at::toString(positions.scalar_type()));
+    Refuse("RandomFourier: positions: expected int64 or float64, got ", positions.scalar_type());
   const bool flat = axes_ == 1 && (positions.dim() < 2 || positions.size(-1) != 1 || positions.size(-2) != X.size(1));
   const at::Tensor places = flat ? positions.unsqueeze(-1) : positions;
   const bool row = places.dim() == 2 || (places.dim() == 3 && (places.size(0) == 1 || places.size(0) == X.size(0)));

@@ -5,8 +5,8 @@
 
 #include <torch/nn/utils/rnn.h>
 
-#include "heed/error.h"
 #include "heed/nn/attention_models.h"
+#include "refuse.h"
 #include "residual_layers.h"
 #include "sequence.h"
 #include "valid_lens.h"
@@ -26,7 +26,7 @@ std::shared_ptr<torch::nn::Module> MakeCell(const EncoderOptions& options, int64
   if (options.cell() == "rnn") return MakeCell<torch::nn::RNN, torch::nn::RNNOptions>(options, hidden);
   if (options.cell() == "gru") return MakeCell<torch::nn::GRU, torch::nn::GRUOptions>(options, hidden);
   if (options.cell() == "lstm") return MakeCell<torch::nn::LSTM, torch::nn::LSTMOptions>(options, hidden);
-  throw InvalidArgument("RecurrentEncoder: cell: '" + options.cell() + "' is unknown; expected rnn, gru or lstm");
+  Refuse("RecurrentEncoder: cell: '", options.cell(), "' is unknown; expected rnn, gru or lstm");
 }
 
 // Calls f with the cell as what it is; RNN, GRU and LSTM share no interface.
@@ -111,8 +111,7 @@ SelfAttentiveEncoderImpl::SelfAttentiveEncoderImpl(EncoderOptions options_)
     : ResidualEncoder("SelfAttentiveEncoder", std::move(options_.cell("lstm"))) {
   AddCells("SelfAttentiveEncoder", *this);
   if (options.heads() < 1 || options.width() % options.heads() != 0) {
-    throw InvalidArgument("SelfAttentiveEncoder: width (" + std::to_string(options.width()) +
-                          ") must be a positive multiple of heads (" + std::to_string(options.heads()) + ")");
+    Refuse("SelfAttentiveEncoder: width (", options.width(), ") must be a positive multiple of heads (", options.heads(), ")");
   }
   const auto attention =
       StructuredAttentionOptions(options.width(), options.heads()).dropout(options.dropout()).causal(options.causal());

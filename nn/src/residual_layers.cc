@@ -4,53 +4,50 @@
 #include <utility>
 
 #include "attention_call.h"
-#include "heed/error.h"
 #include "heed/nn/dropout.h"
+#include "refuse.h"
 #include "sequence.h"
 
 namespace heed::nn {
 
-torch::nn::LayerNorm MakeLayerNorm(const EncoderOptions& options) {
-  return torch::nn::LayerNorm(torch::nn::LayerNormOptions({options.width()}).eps(options.layer_norm_eps()));
+torch::nn::LayerNorm MakeLayerNorm(int64_t width, double eps) {
+  return torch::nn::LayerNorm(torch::nn::LayerNormOptions({width}).eps(eps));
+}
+
+void CheckDropout(const char* layer, double dropout) {
+  if (!(dropout >= 0.0 && dropout < 1.0)) Refuse(layer, ": dropout must lie in [0, 1), got ", dropout);
 }
 
 void CheckOptions(const char* encoder, const EncoderOptions& options) {
   if (options.width() < 1 || options.layers() < 0 || options.ffn_width() < 0) {
-    throw InvalidArgument(std::string(encoder) + ": expected a width of at least 1, layers and ffn_width of at least 0, got " +
-                          std::to_string(options.width()) + ", " + std::to_string(options.layers()) + " and " +
-                          std::to_string(options.ffn_width()));
+    Refuse(encoder, ": expected a width of at least 1, layers and ffn_width of at least 0, got ", options.width(), ", ",
+           options.layers(), " and ", options.ffn_width());
   }
-  if (!(options.dropout() >= 0.0 && options.dropout() < 1.0)) {
-    throw InvalidArgument(std::string(encoder) + ": dropout must lie in [0, 1), got " + std::to_string(options.dropout()));
-  }
+  CheckDropout(encoder, options.dropout());
 }
 
-void CheckInput(const char* encoder, const at::Tensor& X, int64_t width) {
+void CheckInput(const char* layer, const at::Tensor& X, int64_t width, const char* name) {
   if (!X.defined() || X.dim() != 3 || X.size(2) != width) {
-    throw InvalidArgument(std::string(encoder) + ": X: expected shape [batch, steps, " + std::to_string(width) + "], got " +
-                          (X.defined() ? ShapeText(X) : "an undefined tensor"));
+    Refuse(layer, ": ", name, ": expected shape [batch, steps, ", width, "], got ", ShapeText(X));
   }
 }
 
 int64_t WidthOfAWay(const char* encoder, const EncoderOptions& options) {
   if (options.causal()) return options.width();
   if (options.width() % 2 != 0) {
-    throw InvalidArgument(std::string(encoder) +
-                          ": width must be even unless causal (half reads forwards, half backwards), got " +
-                          std::to_string(options.width()));
+    Refuse(encoder, ": width must be even unless causal (half reads forwards, half backwards), got ", options.width());
   }
   return options.width() / 2;
 }
 
 void CheckCaches(const char* encoder, LayerCaches& caches, std::size_t layers, bool states) {
   if (caches.size() != layers) {
-    throw InvalidArgument(std::string(encoder) + ": caches: expected one for each of " + std::to_string(layers) +
-                          " layers, got " + std::to_string(caches.size()));
+    Refuse(encoder, ": caches: expected one for each of ", layers, " layers, got ", caches.size());
   }
   if (layers > 0 && caches.length() != (states ? caches.state(0).length : caches[0].length()))
-    throw InvalidArgument(std::string(encoder) + ": caches: expected " +
-                          (states ? "states of an encoder in linear time, got keys and values"
-                                  : "keys and values, got states of an encoder in linear time"));
+    Refuse(encoder, ": caches: expected ",
+           states ? "states of an encoder in linear time, got keys and values"
+                  : "keys and values, got states of an encoder in linear time");
 }
 
 at::Tensor Padding(const at::Tensor& lengths, int64_t steps) {
@@ -67,13 +64,14 @@ ResidualEncoder::ResidualEncoder(const char* name, EncoderOptions options_) : op
 void ResidualEncoder::AddNormsAndFfns() {
   for (int64_t l = 0; l < options.layers(); ++l) {
     const std::string number = std::to_string(l);
-    norms.push_back(register_module("norm" + number, MakeLayerNorm(options)));
+    norms.push_back(register_module("norm" + number, MakeLayerNorm(options.width(), options.layer_norm_eps())));
     if (options.ffn_width() == 0) continue;
-    ffn_norms.push_back(register_module("ffn_norm" + number, MakeLayerNorm(options)));
+    ffn_norms.push_back(register_module("ffn_norm" + number, MakeLayerNorm(options.width(), options.layer_norm_eps())));
     ffns.push_back(
         register_module("ffn" + number, PositionWiseFFN(options.width(), options.ffn_width(), options.activation())));
   }
-  if (options.norm() == Norm::kPre) final_norm = register_module("final_norm", MakeLayerNorm(options));
+  if (options.norm() == Norm::kPre)
+    final_norm = register_module("final_norm", MakeLayerNorm(options.width(), options.layer_norm_eps()));
 }
 
 torch::Tensor ResidualEncoder::Layers(torch::Tensor X, const Mix& mix) {

@@ -1,4 +1,4 @@
-// What the encoders share; inside nn.
+// What layers and encoders share; inside nn.
 #ifndef HEED_NN_SRC_RESIDUAL_LAYERS_H_
 #define HEED_NN_SRC_RESIDUAL_LAYERS_H_
 
@@ -11,11 +11,12 @@
 
 namespace heed::nn {
 
-torch::nn::LayerNorm MakeLayerNorm(const EncoderOptions& options);
+torch::nn::LayerNorm MakeLayerNorm(int64_t width, double eps);
 
-// Throw InvalidArgument that begins with the encoder's name.
+// Throw InvalidArgument that begins with the layer's or the encoder's name.
+void CheckDropout(const char* layer, double dropout);
+void CheckInput(const char* layer, const at::Tensor& X, int64_t width, const char* name = "X");  // X [batch, steps, width]
 void CheckOptions(const char* encoder, const EncoderOptions& options);
-void CheckInput(const char* encoder, const at::Tensor& X, int64_t width);
 // What a layer that reads in turns has of the width: all where it is causal, half where another half reads from the end.
 int64_t WidthOfAWay(const char* encoder, const EncoderOptions& options);
 // states: whether the encoder keeps states, else keys and values.

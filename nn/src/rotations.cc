@@ -11,6 +11,7 @@
 #include "refuse.h"
 #include "rotary_call.h"
 #include "tensor_view.h"
+#include "token_positions.h"
 
 namespace heed::nn {
 namespace {
@@ -24,16 +25,7 @@ void CheckOperand(const char* scheme, const char* name, const at::Tensor& tensor
 
 // Positions of the tokens of a tensor [B, H, N, D].
 void CheckPositions(const char* scheme, const char* name, const TokenPositions& positions, const at::Tensor& tensor) {
-  const auto* list = std::get_if<at::Tensor>(&positions);
-  if (list == nullptr) return;
-  const int64_t batch = tensor.size(0), steps = tensor.size(2);
-  if (!list->defined())
-    Refuse(scheme, ": ", name, ": expected the position of the first token or a tensor, got an undefined one");
-  const bool row = list->dim() == 1 || (list->dim() == 2 && (list->size(0) == 1 || list->size(0) == batch));
-  if (!row || list->size(-1) != steps) {
-    Refuse(scheme, ": ", name, ": expected shape [", steps, "] or [", batch, ", ", steps, "], got ", list->sizes());
-  }
-  if (list->requires_grad()) Refuse(scheme, ": ", name, ": expected positions that require no gradient");
+  if (const auto* list = std::get_if<at::Tensor>(&positions)) CheckList(scheme, name, *list, tensor.size(0), tensor.size(2));
 }
 
 bool AreSame(const TokenPositions& a, const TokenPositions& b) {

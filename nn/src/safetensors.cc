@@ -11,6 +11,7 @@
 #include "heed/error.h"
 #include "heed/replacement_file.h"
 #include "heed/safetensors.h"
+#include "refuse.h"
 #include "safetensors_tensor.h"
 
 namespace heed::nn {
@@ -27,16 +28,15 @@ int64_t MemoryBytes() {
 void CheckWritable(const std::string& name, const at::Tensor& tensor) {
   const std::string argument = "tensors[" + QuotedName(name) + "]";
   if (!IsTensorName(name) || name == kMetadataKey) {
-    throw InvalidArgument(argument + ": a name of 1 to 1024 bytes without NUL, other than __metadata__, is expected");
+    Refuse(argument, ": a name of 1 to 1024 bytes without NUL, other than __metadata__, is expected");
   }
   if (!tensor.defined() || tensor.layout() != at::kStrided || tensor.is_meta() || tensor.is_nested() ||
       !ElementTypeOf(tensor.scalar_type())) {
-    throw InvalidArgument(
-        argument +
-        ": a dense tensor with numbers of float64, float32, float16, bfloat16, int64, int32, int16, int8, uint8 "
-        "or bool is expected");
+    Refuse(argument,
+           ": a dense tensor with numbers of float64, float32, float16, bfloat16, int64, int32, int16, int8, uint8 "
+           "or bool is expected");
   }
-  if (tensor.dim() > SafetensorsLimits{}.rank) throw InvalidArgument(argument + ": at most 8 dimensions are expected");
+  if (tensor.dim() > SafetensorsLimits{}.rank) Refuse(argument, ": at most 8 dimensions are expected");
 }
 
 std::string HeaderText(const std::map<std::string, at::Tensor>& tensors, const std::map<std::string, std::string>& metadata) {

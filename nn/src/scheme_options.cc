@@ -2,12 +2,11 @@
 
 #include <cstddef>
 #include <optional>
-#include <utility>
 
 #include <ATen/ATen.h>
 
-#include "heed/error.h"
 #include "program_tables.h"
+#include "refuse.h"
 
 namespace heed::nn {
 namespace {
@@ -21,7 +20,7 @@ void AddTensorsOf(const AttentionPosition& scheme, AttentionOptions& options) {
     if (!tensor.defined()) continue;
     if (given[t]->defined()) {
       const char* name = AttentionTensors::kNames[t];
-      throw InvalidArgument(c10::str(name, ": position brings its own; give ", name, " or position, not both"));
+      Refuse(name, ": position brings its own; give ", name, " or position, not both");
     }
     *given[t] = tensor;
   }
@@ -34,7 +33,7 @@ AttentionOptions WithScheme(const AttentionPosition& scheme, AttentionOptions op
   AddTensorsOf(scheme, options);
   if (const std::optional<PositionProgram> program = scheme.program()) {
     if (program->heads != 0 && program->heads != query.size(1)) {
-      throw InvalidArgument(c10::str("position: the scheme is for ", program->heads, " heads, query has ", query.size(1)));
+      Refuse("position: the scheme is for ", program->heads, " heads, query has ", query.size(1));
     }
     PutBefore(program->program, program->tables, options);
   }

@@ -173,8 +173,7 @@ AttentionTensors TransformerXLImpl::tensors() const {
 
 at::Tensor TransformerXLImpl::rotate_query(const at::Tensor& query, const TokenPositions&) const {
   if (!query.defined() || query.dim() != 4 || query.size(1) != heads_ || query.size(3) != head_dim_) {
-    Refuse("TransformerXL: query: expected shape [batch, ", heads_, ", steps, ", head_dim_, "], got ",
-           query.defined() ? ShapeText(query) : "an undefined tensor");
+    Refuse("TransformerXL: query: expected shape [batch, ", heads_, ", steps, ", head_dim_, "], got ", ShapeText(query));
   }
   // Of 16 bits the sum is rounded once.
   return (query + content_bias.unsqueeze(1)).to(query.scalar_type());

@@ -1,12 +1,11 @@
 #include "heed/nn/structured_attention.h"
 
 #include <limits>
-#include <string>
 
 #include <ATen/ATen.h>
 
 #include "heads.h"
-#include "heed/error.h"
+#include "refuse.h"
 #include "residual_layers.h"
 #include "sequence.h"
 #include "valid_lens.h"
@@ -16,13 +15,10 @@ namespace heed::nn {
 StructuredAttentionImpl::StructuredAttentionImpl(StructuredAttentionOptions options_) : options(options_) {
   if (options.hidden() == 0) options.hidden(options.width());
   if (options.width() < 1 || options.rows() < 1 || options.hidden() < 1) {
-    throw InvalidArgument("StructuredAttention: expected a width, rows and hidden of at least 1, got " +
-                          std::to_string(options.width()) + ", " + std::to_string(options.rows()) + " and " +
-                          std::to_string(options.hidden()));
+    Refuse("StructuredAttention: expected a width, rows and hidden of at least 1, got ", options.width(), ", ", options.rows(),
+           " and ", options.hidden());
   }
-  if (!(options.dropout() >= 0.0 && options.dropout() < 1.0)) {
-    throw InvalidArgument("StructuredAttention: dropout must lie in [0, 1), got " + std::to_string(options.dropout()));
-  }
+  CheckDropout("StructuredAttention", options.dropout());
   reset();
 }
 

@@ -5,10 +5,12 @@
 #include <ATen/ATen.h>
 
 #include "heed/error.h"
+#include "refuse.h"
 
 namespace heed::nn {
 
 std::string ShapeText(const at::Tensor& tensor) {
+  if (!tensor.defined()) return "an undefined tensor";
   std::ostringstream text;
   text << tensor.sym_sizes();
   return text.str();
@@ -16,21 +18,12 @@ std::string ShapeText(const at::Tensor& tensor) {
 
 void CheckDense(const char* name, const at::Tensor& tensor, at::DeviceType device) {
   if (tensor.defined() && !tensor.is_nested() && tensor.layout() == at::kStrided && tensor.device().type() == device) return;
-  std::ostringstream text;  // whose making takes as long as all other checks of a call
-  if (!tensor.defined()) {
-    text << name << ": expected a tensor, got an undefined one";
-  } else if (tensor.is_nested()) {
-    text << name << ": expected a dense tensor, got a nested one";
-  } else if (tensor.layout() != at::kStrided) {
-    text << name << ": expected a strided tensor, got layout " << tensor.layout();
-  } else if (device == at::kMeta && tensor.is_cpu() && tensor.dim() == 0) {
-    return;
-  } else if (device == at::kMeta) {
-    text << name << ": expected a meta tensor because another tensor of the call is one, got one on " << tensor.device();
-  } else {
-    text << name << ": expected a CPU tensor, got one on " << tensor.device();
-  }
-  throw InvalidArgument(text.str());
+  if (!tensor.defined()) Refuse(name, ": expected a tensor, got an undefined one");
+  if (tensor.is_nested()) Refuse(name, ": expected a dense tensor, got a nested one");
+  if (tensor.layout() != at::kStrided) Refuse(name, ": expected a strided tensor, got layout ", tensor.layout());
+  if (device != at::kMeta) Refuse(name, ": expected a CPU tensor, got one on ", tensor.device());
+  if (tensor.is_cpu() && tensor.dim() == 0) return;
+  Refuse(name, ": expected a meta tensor because another tensor of the call is one, got one on ", tensor.device());
 }
 
 at::Tensor Dense(const char* name, const at::Tensor& tensor) {

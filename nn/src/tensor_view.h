@@ -15,7 +15,7 @@
 
 namespace heed::nn {
 
-// "[2, 3, 4]"; sizes that are not known yet as the symbols that stand for them.
+// "[2, 3, 4]"; sizes that are not known yet as the symbols that stand for them; "an undefined tensor".
 std::string ShapeText(const at::Tensor& tensor);
 
 // Throws InvalidArgument, beginning with the name, unless the tensor is defined, strided and on the device. A single number on

@@ -8,7 +8,7 @@
 #include <ATen/ATen.h>
 
 #include "attention_call.h"
-#include "heed/error.h"
+#include "refuse.h"
 #include "tensor_view.h"
 
 namespace heed::nn {
@@ -16,12 +16,11 @@ namespace {
 
 // The lengths [B] of sequences with these cumulative lengths, which end at `tokens`.
 at::Tensor Counts(const char* name, const at::Tensor& starts, int64_t tokens) {
-  if (!starts.defined()) throw InvalidArgument(std::string(name) + ": expected cumulative lengths of queries and of keys");
+  if (!starts.defined()) Refuse(name, ": expected cumulative lengths of queries and of keys");
   at::Tensor counts = starts.diff();
   if (starts.numel() < 1 || starts[0].item<int64_t>() != 0 || counts.lt(0).any().item<bool>() ||
       starts[-1].item<int64_t>() != tokens) {
-    throw InvalidArgument(std::string(name) + ": expected ascending cumulative lengths from 0 to the " +
-                          std::to_string(tokens) + " tokens");
+    Refuse(name, ": expected ascending cumulative lengths from 0 to the ", tokens, " tokens");
   }
   return counts;
 }
@@ -37,8 +36,7 @@ at::Tensor Spread(const char* name, const at::Tensor& starts, const at::Tensor& 
   if (!list.defined()) return token + first.index_select(0, sequence);
   const int64_t longest = Longest(counts);
   if ((list.size(0) != 1 && list.size(0) != counts.size(0)) || list.size(1) != longest) {
-    throw InvalidArgument(std::string(name) + ": expected [1 or " + std::to_string(counts.size(0)) + ", " +
-                          std::to_string(longest) + "] for the packed sequences, got " + ShapeText(list));
+    Refuse(name, ": expected [1 or ", counts.size(0), ", ", longest, "] for the packed sequences, got ", ShapeText(list));
   }
   std::vector<int64_t> all = list.sizes().vec();
   all[0] = counts.size(0);
@@ -57,8 +55,8 @@ PackedCounts CountsOf(const AttentionOptions& options, int64_t q_len, int64_t kv
   counts.queries = Counts("packed_queries", tensors.packed_queries, q_len);
   counts.keys = Counts("packed_keys", tensors.packed_keys, kv_len);
   if (counts.queries.size(0) != counts.keys.size(0)) {
-    throw InvalidArgument("packed_keys: expected as many sequences as packed_queries has, " +
-                          std::to_string(counts.queries.size(0)) + ", got " + std::to_string(counts.keys.size(0)));
+    Refuse("packed_keys: expected as many sequences as packed_queries has, ", counts.queries.size(0), ", got ",
+           counts.keys.size(0));
   }
   counts.first_key = at::full_like(counts.keys, options.key_offset().value_or(0));
   const bool aligned = !options.query_offset() && options.causal() == Causal::kBottomRight;
@@ -89,7 +87,7 @@ at::Tensor CountedUp(const at::Tensor& counts, const at::Tensor& first) {
 // What positions of several axes have no meaning for.
 void RefuseOrder(const AttentionOptions& options) {
   const auto refuse = [](const char* option, const char* why) {
-    throw InvalidArgument(std::string(option) + ": not defined for a scheme whose positions have several axes, " + why);
+    Refuse(option, ": not defined for a scheme whose positions have several axes, ", why);
   };
   if (options.causal() != Causal::kNone) refuse("causal", "which have no order");
   if (options.window().left != -1 || options.window().right != -1) refuse("window", "because it counts along one");
@@ -105,14 +103,14 @@ at::Tensor TakeAxes(const char* name, const AttentionOptions& options, at::Tenso
   const int64_t axes = options.position() ? options.position()->axes() : 1;
   const std::string own_name = name;
   if (axes < 2) {
-    throw InvalidArgument(own_name + ": expected shape [steps] or [batch, steps], got " + ShapeText(list) +
-                          "; positions of several axes are for schemes that have axes");
+    Refuse(own_name, ": expected shape [steps] or [batch, steps], got ", ShapeText(list),
+           "; positions of several axes are for schemes that have axes");
   }
   if (list.size(2) != axes) {
-    throw InvalidArgument(own_name + ": expected shape [batch, steps, " + std::to_string(axes) + "], got " + ShapeText(list));
+    Refuse(own_name, ": expected shape [batch, steps, ", axes, "], got ", ShapeText(list));
   }
   if (list.scalar_type() != at::kLong && list.scalar_type() != at::kDouble)
-    throw InvalidArgument(own_name + ": expected int64 or float64, got " + at::toString(list.scalar_type()));
+    Refuse(own_name, ": expected int64 or float64, got ", list.scalar_type());
   return Dense(name, std::exchange(list, at::Tensor()));
 }
 
@@ -137,6 +135,13 @@ CallPositions PositionsOf(const AttentionOptions& options, int64_t q_len, int64_
   if (queries.defined()) positions.queries = queries;
   if (keys.defined()) positions.keys = keys;
   return positions;
+}
+
+void CheckList(const char* who, const char* name, const at::Tensor& list, int64_t batch, int64_t steps) {
+  const bool row = list.defined() && (list.dim() == 1 || (list.dim() == 2 && (list.size(0) == 1 || list.size(0) == batch)));
+  if (!row || list.size(-1) != steps)
+    Refuse(who, ": ", name, ": expected shape [", steps, "] or [", batch, ", ", steps, "], got ", ShapeText(list));
+  if (list.requires_grad()) Refuse(who, ": ", name, ": expected positions that require no gradient");
 }
 
 void PlaceTokens(const AttentionPosition& scheme, const AxesPositions& on_axes, int64_t q_len, int64_t kv_len,

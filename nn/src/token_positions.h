@@ -26,6 +26,10 @@ AxesPositions TakeAxes(AttentionOptions& options);
 // resolved. Throws InvalidArgument where packed sequences or their lists do not fit the tokens.
 CallPositions PositionsOf(const AttentionOptions& options, int64_t q_len, int64_t kv_len, const AxesPositions& on_axes = {});
 
+// Throws InvalidArgument, beginning with `who`, unless a list has a position for each of `steps` tokens, [steps] or [1 or
+// batch, steps], and requires no gradient.
+void CheckList(const char* who, const char* name, const at::Tensor& list, int64_t batch, int64_t steps);
+
 // Lists in the options the places that a scheme has tokens count by.
 void PlaceTokens(const AttentionPosition& scheme, const AxesPositions& on_axes, int64_t q_len, int64_t kv_len,
                  AttentionOptions& options);

@@ -8,15 +8,12 @@
 
 #include "attention_call.h"
 #include "block_list.h"
-#include "heed/error.h"
 #include "linear.h"
+#include "refuse.h"
+#include "residual_layers.h"
 
 namespace heed::nn {
 namespace {
-
-torch::nn::LayerNorm MakeLayerNorm(int64_t width, double eps) {
-  return torch::nn::LayerNorm(torch::nn::LayerNormOptions({width}).eps(eps));
-}
 
 MultiHeadAttentionOptions AttentionOf(const TransformerEncoderBlockOptions& options) {
   return MultiHeadAttentionOptions(options.num_hiddens(), options.num_heads())
@@ -68,8 +65,7 @@ torch::Tensor Activate(const torch::Tensor& X, Activation activation) {
 TransformerEncoderBlockImpl::TransformerEncoderBlockImpl(TransformerEncoderBlockOptions options_)
     : options(std::move(options_)) {
   if (options.ffn_num_hiddens() < 0) {
-    throw InvalidArgument("TransformerEncoderBlock: ffn_num_hiddens must be 0 or more, got " +
-                          std::to_string(options.ffn_num_hiddens()));
+    Refuse("TransformerEncoderBlock: ffn_num_hiddens must be 0 or more, got ", options.ffn_num_hiddens());
   }
   reset();
 }
@@ -100,8 +96,8 @@ TransformerEncoderImpl::TransformerEncoderImpl(int64_t vocab_size, int64_t num_b
                                                int64_t max_len)
     : vocab_size_(vocab_size), num_blks_(num_blks), max_len_(max_len), block_(std::move(block)) {
   if (vocab_size < 1 || num_blks < 0) {
-    throw InvalidArgument("TransformerEncoder: expected vocab_size of at least 1 and num_blks of at least 0, got " +
-                          std::to_string(vocab_size) + " and " + std::to_string(num_blks));
+    Refuse("TransformerEncoder: expected vocab_size of at least 1 and num_blks of at least 0, got ", vocab_size, " and ",
+           num_blks);
   }
   reset();
 }
@@ -124,8 +120,7 @@ void TransformerEncoderImpl::reset() {
 
 torch::Tensor TransformerEncoderImpl::forward(const torch::Tensor& tokens, const torch::Tensor& valid_lens) {
   if (!tokens.defined() || tokens.dim() != 2) {
-    throw InvalidArgument("TransformerEncoder: tokens: expected shape [batch, steps], got " +
-                          (tokens.defined() ? ShapeText(tokens) : "an undefined tensor"));
+    Refuse("TransformerEncoder: tokens: expected shape [batch, steps], got ", ShapeText(tokens));
   }
   at::Tensor X = pos_encoding(embedding(tokens) * std::sqrt(static_cast<double>(block_.num_hiddens())));
   for (const auto& block : *blks) X = block.ptr()->as<TransformerEncoderBlockImpl>()->forward(X, valid_lens);

@@ -8,7 +8,8 @@
 
 #include "attention_call.h"
 #include "block_list.h"
-#include "heed/error.h"
+#include "refuse.h"
+#include "residual_layers.h"
 
 namespace heed::nn {
 namespace {
@@ -29,8 +30,7 @@ TransformerDecoderBlockImpl::TransformerDecoderBlockImpl(TransformerDecoderBlock
     : options(std::move(options_)) {
   if (options.encoder_size() == 0) options.encoder_size(options.num_hiddens());
   if (options.ffn_num_hiddens() < 0) {
-    throw InvalidArgument("TransformerDecoderBlock: ffn_num_hiddens must be 0 or more, got " +
-                          std::to_string(options.ffn_num_hiddens()));
+    Refuse("TransformerDecoderBlock: ffn_num_hiddens must be 0 or more, got ", options.ffn_num_hiddens());
   }
   reset();
 }
@@ -94,8 +94,8 @@ TransformerDecoderImpl::TransformerDecoderImpl(int64_t vocab_size, int64_t num_b
                                                int64_t max_len)
     : vocab_size_(vocab_size), num_blks_(num_blks), max_len_(max_len), block_(std::move(block)) {
   if (vocab_size < 1 || num_blks < 0) {
-    throw InvalidArgument("TransformerDecoder: expected vocab_size of at least 1 and num_blks of at least 0, got " +
-                          std::to_string(vocab_size) + " and " + std::to_string(num_blks));
+    Refuse("TransformerDecoder: expected vocab_size of at least 1 and num_blks of at least 0, got ", vocab_size, " and ",
+           num_blks);
   }
   reset();
 }
@@ -113,8 +113,7 @@ void TransformerDecoderImpl::reset() {
   blks = register_module("blks", MakeBlockList());
   for (int64_t i = 0; i < num_blks_; ++i) blks->push_back("block" + std::to_string(i), TransformerDecoderBlock(block_));
   if (block_.norm() == Norm::kPre) {
-    final_norm =
-        register_module("final_norm", torch::nn::LayerNorm(torch::nn::LayerNormOptions({width}).eps(block_.layer_norm_eps())));
+    final_norm = register_module("final_norm", MakeLayerNorm(width, block_.layer_norm_eps()));
   }
   dense = register_module("dense", torch::nn::Linear(width, vocab_size_));
 }
@@ -123,13 +122,11 @@ torch::Tensor TransformerDecoderImpl::forward(const torch::Tensor& tokens, const
                                               const torch::Tensor& encoder_valid_lens, const torch::Tensor& valid_lens,
                                               DecoderCache* cache) {
   if (!tokens.defined() || tokens.dim() != 2) {
-    throw InvalidArgument("TransformerDecoder: tokens: expected shape [batch, steps], got " +
-                          (tokens.defined() ? ShapeText(tokens) : "an undefined tensor"));
+    Refuse("TransformerDecoder: tokens: expected shape [batch, steps], got ", ShapeText(tokens));
   }
   if (cache != nullptr && cache->blocks.empty()) cache->blocks.resize(num_blks_);
   if (cache != nullptr && static_cast<int64_t>(cache->blocks.size()) != num_blks_) {
-    throw InvalidArgument("TransformerDecoder: cache: expected one for " + std::to_string(num_blks_) + " blocks, got " +
-                          std::to_string(cache->blocks.size()));
+    Refuse("TransformerDecoder: cache: expected one for ", num_blks_, " blocks, got ", cache->blocks.size());
   }
   at::Tensor X = embedding(tokens) * std::sqrt(static_cast<double>(block_.num_hiddens()));
   X = pos_encoding(X, cache != nullptr ? cache->length() : 0);

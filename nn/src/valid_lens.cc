@@ -1,11 +1,10 @@
 #include "valid_lens.h"
 
 #include <limits>
-#include <string>
 
 #include <ATen/ATen.h>
 
-#include "heed/error.h"
+#include "refuse.h"
 #include "tensor_view.h"
 
 namespace heed::nn {
@@ -17,13 +16,12 @@ void CheckLens(const at::Tensor& valid_lens, const c10::SymInt& batch, const c10
   const bool per_query =
       valid_lens.dim() == 2 && queries >= 0 && valid_lens.sym_size(0) == batch && valid_lens.sym_size(1) == queries;
   if (!per_batch && !per_query) {
-    throw InvalidArgument(c10::str("valid_lens: expected shape [", batch, "]",
-                                   queries >= 0 ? c10::str(" or [", batch, ", ", queries, "]") : "", ", got ") +
-                          ShapeText(valid_lens));
+    Refuse(c10::str("valid_lens: expected shape [", batch, "]",
+                    queries >= 0 ? c10::str(" or [", batch, ", ", queries, "]") : "", ", got "),
+           ShapeText(valid_lens));
   }
   if (valid_lens.is_complex() || valid_lens.scalar_type() == at::kBool) {
-    throw InvalidArgument(std::string("valid_lens: expected integers or real numbers, got ") +
-                          at::toString(valid_lens.scalar_type()));
+    Refuse("valid_lens: expected integers or real numbers, got ", valid_lens.scalar_type());
   }
 }
 

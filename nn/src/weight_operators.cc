@@ -10,6 +10,7 @@
 
 #include "heed/error.h"
 #include "heed/nn/safetensors.h"
+#include "refuse.h"
 #include "translate_errors.h"
 #include "weights_module.h"
 #include "weights_source.h"
@@ -42,7 +43,7 @@ TensorMap Mapped(const std::vector<std::string>& names, const std::vector<at::Te
   TensorMap map;
   for (size_t i = 0; i < names.size(); ++i) {
     if (!map.emplace(names[i], tensors[i]).second) {
-      throw InvalidArgument("source '" + ShownName(names[i]) + "' appears twice");
+      Refuse("source '", ShownName(names[i]), "' appears twice");
     }
   }
   return map;

@@ -1,6 +1,5 @@
 #include "heed/nn/weights.h"
 
-#include <algorithm>
 #include <map>
 #include <set>
 #include <string>
@@ -13,6 +12,7 @@
 #include "heed/nn/multi_head_attention.h"
 #include "heed/nn/safetensors.h"
 #include "heed/safetensors.h"
+#include "refuse.h"
 #include "weights_module.h"
 #include "weights_plan.h"
 #include "weights_source.h"
@@ -80,7 +80,7 @@ at::Tensor Stacked(const TensorExport& own, const WeightExport::Tensor& tensor) 
   for (const WeightExport::Part& part : tensor.parts) {
     const NamedTensor& parameter = own.tensors[part.target];
     if (parameter.tensor.layout() != at::kStrided || parameter.tensor.is_nested() || parameter.tensor.is_meta()) {
-      throw InvalidArgument(Described("tensor", parameter.name, parameter.tensor) + ": expected a dense one with numbers");
+      Refuse(Described("tensor", parameter.name, parameter.tensor), ": expected a dense one with numbers");
     }
     parts.push_back(FromHeed(parameter.tensor.detach(), part));
   }
@@ -91,9 +91,9 @@ at::Tensor Stacked(const TensorExport& own, const WeightExport::Tensor& tensor) 
 // A bias that the layers do without has no effect only while it is zero.
 void RefuseToDrop(const NamedTensor& bias, const std::string& names_of) {
   if (!bias.tensor.is_meta() && at::count_nonzero(bias.tensor.detach()).item<int64_t>() == 0) return;
-  throw InvalidArgument(Described("parameter", bias.name, bias.tensor) + " is not zero, and " + names_of +
-                        " have a bias everywhere or nowhere: attention has none; make the module with bias, or ask for other "
-                        "layers");
+  Refuse(Described("parameter", bias.name, bias.tensor), " is not zero, and ", names_of,
+         " have a bias everywhere or nowhere: attention has none; make the module with bias, or ask for other "
+         "layers");
 }
 
 }  // namespace
@@ -122,7 +122,7 @@ void LoadWeights(const ModuleWeights& module, const std::string& path, Framework
   try {
     Load(module, sources, framework, prefix);
   } catch (const InvalidArgument& error) {
-    throw InvalidArgument("'" + path + "': " + error.what());
+    Refuse("'", path, "': ", error.what());
   }
 }
 

@@ -1,12 +1,11 @@
 #include "weights_source.h"
 
 #include <optional>
-#include <utility>
 
 #include <ATen/ATen.h>
 
-#include "heed/error.h"
 #include "heed/safetensors.h"
+#include "refuse.h"
 #include "safetensors_tensor.h"
 
 namespace heed::nn {
@@ -15,8 +14,7 @@ namespace {
 void CheckNames(const TensorMap& tensors) {
   for (const auto& [name, tensor] : tensors) {
     if (!IsTensorName(name)) {
-      throw InvalidArgument("source '" + ShownName(name) + "': a name of 1 to " + std::to_string(kMaxNameBytes) +
-                            " bytes without NUL is expected");
+      Refuse("source '", ShownName(name), "': a name of 1 to ", kMaxNameBytes, " bytes without NUL is expected");
     }
   }
 }

@@ -8,7 +8,7 @@
 #include <ATen/ATen.h>
 
 #include "distributed/shifted_program.h"
-#include "heed/error.h"
+#include "refuse.h"
 #include "tensor_view.h"
 
 namespace heed::nn::distributed {
@@ -75,8 +75,8 @@ Piece Between(const std::vector<int64_t>& offsets, std::size_t sequence) { retur
 // Blocks cut the sequences, so that no rank's own call sees where the whole ends.
 void RequireEnd(const std::string& name, const std::vector<int64_t>& offsets, int64_t end, const std::string& what) {
   if (!offsets.empty() && offsets.back() == end) return;
-  throw InvalidArgument(name + ": expected to end at the " + std::to_string(end) + what + " of all ranks, got " +
-                        (offsets.empty() ? "none" : std::to_string(offsets.back())));
+  Refuse(name, ": expected to end at the ", end, what, " of all ranks, got ",
+         offsets.empty() ? "none" : std::to_string(offsets.back()));
 }
 
 }  // namespace
