@@ -6,7 +6,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
-#include <string>
 #include <utility>
 
 #include <ATen/ATen.h>
@@ -16,9 +15,9 @@
 #include "attention_tensors.h"
 #include "executor.h"
 #include "heed/attention_check.h"
-#include "heed/error.h"
 #include "heed/thread_workspace.h"
 #include "program_tables.h"
+#include "refuse.h"
 #include "tensor_view.h"
 
 namespace heed::nn {
@@ -118,12 +117,17 @@ void CheckCall(const at::Tensor& query, const at::Tensor& key, const at::Tensor&
   WithElementType(query.scalar_type(), [&]<class T>(T) { CheckAttention(EngineOptions<Accum<T>>(options), shape); });
 }
 
-std::vector<at::Tensor> PresentOf(Operands operands) {
-  std::vector<at::Tensor> present;
-  present.reserve(Operands::kCount);
-  for (at::Tensor* operand : operands.All())
-    if (operand->defined()) present.push_back(std::move(*operand));
-  return present;
+std::vector<at::Tensor> ListOf(Operands operands) {
+  std::vector<at::Tensor> list;
+  list.reserve(Operands::kCount);
+  for (at::Tensor* operand : operands.All()) list.push_back(std::move(*operand));
+  return list;
+}
+
+Operands OperandsIn(at::ArrayRef<at::Tensor> list) {
+  Operands operands;
+  for (std::size_t t = 0; t < Operands::kCount; ++t) *operands.All()[t] = list[t];
+  return operands;
 }
 
 Operands EmptyGradients(Operands given, const Wanted& wanted, std::optional<at::ScalarType> table_type) {
@@ -168,8 +172,31 @@ StatisticGradients<A> StatisticsOf(const at::Tensor& d_statistics, const SavedCa
   return of;
 }
 
+// Gradients come from outside of heed, past every check of its own.
+ResultGradients DenseGradients(const ResultGradients& d, const SavedCall& saved) {
+  const auto dense = [](const char* name, const at::Tensor& tensor) { return tensor.defined() ? Dense(name, tensor) : tensor; };
+  return {d.output.defined() ? Dense("d_output", d.output) : at::zeros_like(saved.output), dense("d_lse", d.lse),
+          dense("d_statistics", d.statistics)};
+}
+
+template <class T>
+BackwardInputs<T> EngineInputs(const ResultGradients& d, const SavedCall& saved) {
+  using A = Accum<T>;
+  return {.q = ViewOf<const T, 4>(saved.query),
+          .k = ViewOf<const T, 4>(saved.key),
+          .v = ViewOf<const T, 4>(saved.value),
+          .out = ViewOf<const T, 4>(saved.output),
+          .lse = ViewOf<const A, 3>(saved.lse),
+          .d_out = ViewOf<const T, 4>(d.output),
+          .d_lse = ViewOf<const A, 3>(d.lse),
+          .remainder = ViewOf<const BFloat16, 4>(saved.remainder),
+          .correction = ViewOf<const A, 3>(saved.correction),
+          .statistics = StatisticsOf<A>(d.statistics, saved)};
+}
+
+// Gradients or tangents of tables as the engine takes them.
 template <class A>
-BiasGradients<A> TableGradients(const AttentionOptions& options, const AttentionTensors& d) {
+BiasGradients<A> TableArrays(const AttentionOptions& options, const AttentionTensors& d) {
   BiasGradients<A> d_biases;
   d_biases.bias = ViewOf<A, 4>(d.bias);
   d_biases.relative_bias = ViewOf<A, 2>(d.relative_bias);
@@ -193,29 +220,16 @@ BiasGradients<A> TableGradients(const AttentionOptions& options, const Attention
 
 Operands AttentionBackward(const ResultGradients& d_results, const SavedCall& saved, const AttentionOptions& options,
                            const Wanted& wanted) {
-  // These come from outside of heed, past every check of its own.
-  const auto dense = [](const char* name, const at::Tensor& d) { return d.defined() ? Dense(name, d) : d; };
-  const at::Tensor d_out = d_results.output.defined() ? Dense("d_output", d_results.output) : at::zeros_like(saved.output);
-  const at::Tensor d_rows = dense("d_lse", d_results.lse), d_statistics = dense("d_statistics", d_results.statistics);
+  const ResultGradients dense = DenseGradients(d_results, saved);
   Operands d = GradientArrays(saved, options, wanted);
   TorchExecutor executor;
   WithElementType(saved.query.scalar_type(), [&]<class T>(T) {
     using A = Accum<T>;
-    Backward<T>(EngineOptions<A>(options),
-                {.q = ViewOf<const T, 4>(saved.query),
-                 .k = ViewOf<const T, 4>(saved.key),
-                 .v = ViewOf<const T, 4>(saved.value),
-                 .out = ViewOf<const T, 4>(saved.output),
-                 .lse = ViewOf<const A, 3>(saved.lse),
-                 .d_out = ViewOf<const T, 4>(d_out),
-                 .d_lse = ViewOf<const A, 3>(d_rows),
-                 .remainder = ViewOf<const BFloat16, 4>(saved.remainder),
-                 .correction = ViewOf<const A, 3>(saved.correction),
-                 .statistics = StatisticsOf<A>(d_statistics, saved)},
+    Backward<T>(EngineOptions<A>(options), EngineInputs<T>(dense, saved),
                 {.q = ViewOf<T, 4>(d.query),
                  .k = ViewOf<T, 4>(d.key),
                  .v = ViewOf<T, 4>(d.value),
-                 .biases = TableGradients<A>(options, d.tensors)},
+                 .biases = TableArrays<A>(options, d.tensors)},
                 ThreadWorkspace(), executor);
   });
   return d;
@@ -256,21 +270,15 @@ BiasGradients<A> TableTangents(const OperandTangents& tangents, const AttentionO
     *tables[kTangentOperands[t] - Operands::kOwnNames.size()] = tangents[t];
   held = Resolved(held, query);
   if (held.bias.defined()) held.bias = held.bias.to(AccumulatorType(query.scalar_type()));
-  BiasGradients<A> biases;
-  biases.bias = ViewOf<A, 4>(held.bias);
-  biases.relative_bias = ViewOf<A, 2>(held.relative_bias);
-  biases.slopes = ViewOf<A, 1>(held.slopes);
-  biases.score_tables = ProgramGradients<A>(options.score_extents(), held.score_reals);
-  biases.sinks = ViewOf<A, 3>(held.sinks);
-  return biases;
+  return TableArrays<A>(options, held);
 }
 
 void CheckTangent(const char* name, const at::Tensor& tangent, const char* of, const at::Tensor& operand) {
   if (!tangent.defined()) return;
-  if (!operand.defined()) throw InvalidArgument(c10::str(name, ": expected none, because the call has no ", of));
+  if (!operand.defined()) Refuse(name, ": expected none, because the call has no ", of);
   if (tangent.sym_sizes() != operand.sym_sizes() || tangent.scalar_type() != operand.scalar_type())
-    throw InvalidArgument(c10::str(name, ": expected the shape and type of ", of, ", ", ShapeText(operand), " ",
-                                   operand.scalar_type(), ", got ", ShapeText(tangent), " ", tangent.scalar_type()));
+    Refuse(name, ": expected the shape and type of ", of, ", ", ShapeText(operand), " ", operand.scalar_type(), ", got ",
+           ShapeText(tangent), " ", tangent.scalar_type());
 }
 
 // All as the engine takes them.
@@ -292,13 +300,19 @@ void CheckTangents(Operands operands, const OperandTangents& tangents) {
   }
 }
 
+TangentResult EmptyTangents(const at::Tensor& query, const at::Tensor& value) {
+  const auto output = [&] { return EmptyOutput(query, value, query.scalar_type()); };
+  const auto rows = [&] {
+    return at::empty_symint({query.sym_size(0), query.sym_size(1), query.sym_size(2)},
+                            query.options().dtype(AccumulatorType(query.scalar_type())));
+  };
+  return {output(), rows(), output(), rows()};
+}
+
 TangentResult AttentionTangent(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                                AttentionOptions options, const OperandTangents& tangents) {
   options.tensors() = Resolved(options.tensors(), query);
-  const at::TensorOptions rows = query.options().dtype(AccumulatorType(query.scalar_type()));
-  const std::array<int64_t, 3> row_shape{query.size(0), query.size(1), query.size(2)};
-  TangentResult result{EmptyOutput(query, value, query.scalar_type()), at::empty(row_shape, rows),
-                       EmptyOutput(query, value, query.scalar_type()), at::empty(row_shape, rows)};
+  const TangentResult result = EmptyTangents(query, value);
   TorchExecutor executor;
   AttentionTensors held;
   WithElementType(query.scalar_type(), [&]<class T>(T) {
@@ -319,28 +333,20 @@ Operands AttentionBackwardTangent(const ResultGradients& d_results, const SavedC
   CheckTangent("t_d_output", rows.d_output, "output", saved.output);
   CheckTangent("t_d_lse", rows.d_lse, "lse", saved.lse);
   options.tensors(Resolved(given.tensors, saved.query));
-  const at::Tensor d_out = d_results.output.defined() ? d_results.output : at::zeros_like(saved.output);
+  const ResultGradients dense = DenseGradients(d_results, saved);
   Operands d = GradientArrays(saved, options, wanted);
   TorchExecutor executor;
   AttentionTensors held;
   WithElementType(saved.query.scalar_type(), [&]<class T>(T) {
     using A = Accum<T>;
-    const BackwardInputs<T> inputs{.q = ViewOf<const T, 4>(saved.query),
-                                   .k = ViewOf<const T, 4>(saved.key),
-                                   .v = ViewOf<const T, 4>(saved.value),
-                                   .out = ViewOf<const T, 4>(saved.output),
-                                   .lse = ViewOf<const A, 3>(saved.lse),
-                                   .d_out = ViewOf<const T, 4>(d_out),
-                                   .d_lse = ViewOf<const A, 3>(d_results.lse),
-                                   .remainder = ViewOf<const BFloat16, 4>(saved.remainder),
-                                   .correction = ViewOf<const A, 3>(saved.correction)};
     const RowTangents<T> of_rows{.out = ViewOf<const T, 4>(rows.output),
                                  .lse = ViewOf<const A, 3>(rows.lse),
                                  .d_out = ViewOf<const T, 4>(rows.d_output),
                                  .d_lse = ViewOf<const A, 3>(rows.d_lse)};
-    BackwardTangent<T>(EngineOptions<A>(options), inputs, EngineTangents<T>(tangents, options, saved.query, held), of_rows,
-                       ViewOf<T, 4>(d.query), ViewOf<T, 4>(d.key), ViewOf<T, 4>(d.value), TableGradients<A>(options, d.tensors),
-                       ThreadWorkspace(), executor);
+    BackwardTangent<T>(EngineOptions<A>(options), EngineInputs<T>(dense, saved),
+                       EngineTangents<T>(tangents, options, saved.query, held), of_rows, ViewOf<T, 4>(d.query),
+                       ViewOf<T, 4>(d.key), ViewOf<T, 4>(d.value), TableArrays<A>(options, d.tensors), ThreadWorkspace(),
+                       executor);
   });
   return AsGiven(std::move(d), std::move(given));
 }

@@ -96,8 +96,9 @@ struct Operands {
     return all;
   }
 };
-// Those that are there, in that order.
-std::vector<at::Tensor> PresentOf(Operands operands);
+// All of them in that order, and back.
+std::vector<at::Tensor> ListOf(Operands operands);
+Operands OperandsIn(at::ArrayRef<at::Tensor> list);
 using Wanted = std::array<bool, Operands::kCount>;
 // Uninitialised gradients of what is wanted and present, of tables in `table_type` or their own. Works on meta tensors.
 Operands EmptyGradients(Operands given, const Wanted& wanted, std::optional<at::ScalarType> table_type = {});
@@ -118,6 +119,10 @@ Operands AttentionBackward(const ResultGradients& d_results, const SavedCall& sa
 Operands GradientsOf(const ResultGradients& d_results, const SavedCall& saved, Operands given, AttentionOptions options,
                      const Wanted& wanted);
 
+// The tensors of a call in schemas: query, key and value, the options' tensors, the seed.
+inline constexpr std::size_t kOptionTensors = AttentionTensors::kCount + 1, kCallTensors = 3 + kOptionTensors;
+inline constexpr std::size_t kDecayTensor = Operands::Index("column_decay");
+
 // The operands that may have tangents, as indices of Operands, and their tangents in the same order.
 inline constexpr std::array kTangentOperands{
     Operands::Index("query"),         Operands::Index("key"),    Operands::Index("value"),       Operands::Index("bias"),
@@ -135,6 +140,8 @@ struct TangentResult {
 };
 // Throws InvalidArgument where a tangent has not the shape and type of its operand. Works on meta tensors.
 void CheckTangents(Operands operands, const OperandTangents& tangents);
+// Uninitialised results of AttentionTangent. Works on meta tensors.
+TangentResult EmptyTangents(const at::Tensor& query, const at::Tensor& value);
 // Forward mode: the results of AttentionForward and their tangents. Tables, and tangents of tables, come as they were given,
 // and tangents have been checked; an undefined tangent counts as zeros.
 TangentResult AttentionTangent(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,

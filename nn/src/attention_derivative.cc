@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -22,14 +21,10 @@ using c10::OperatorHandle;
 using torch::autograd::variable_list;
 using torch::jit::Stack;
 
-// Query, key and value, the options' tensors, the seed.
-constexpr std::size_t kTensors = 3 + AttentionTensors::kCount + 1;
-constexpr std::size_t kColumnDecay = kTensors - 2;
-static_assert(std::string_view(AttentionTensors::kNames[kColumnDecay - 3]) == "column_decay");
 // Of the operator's results, those that are differentiable, and what a backward pass needs beside them.
 constexpr std::size_t kOutput = 0, kLse = 1, kStatistics = 2, kRemainder = 3, kCorrection = 4, kLargestKey = 5, kResults = 6;
 // Behind the tensors are saved output, lse, remainder and correction, then statistics and their keys.
-constexpr std::size_t kSavedStatistics = kTensors + 4;
+constexpr std::size_t kSavedStatistics = kCallTensors + 4;
 
 at::ArrayRef<at::Tensor> OperandsOf(const variable_list& tensors) {
   return at::ArrayRef<at::Tensor>(tensors).slice(0, Operands::kCount);
@@ -46,37 +41,22 @@ variable_list Gradients(const variable_list& d_results, const variable_list& sav
     const SavedCall call{saved[0],
                          saved[1],
                          saved[2],
-                         saved[kTensors],
-                         saved[kTensors + 1],
-                         saved[kTensors + 2],
-                         saved[kTensors + 3],
+                         saved[kCallTensors],
+                         saved[kCallTensors + 1],
+                         saved[kCallTensors + 2],
+                         saved[kCallTensors + 3],
                          saved[kSavedStatistics],
                          saved[kSavedStatistics + 1]};
     Wanted asked{};
     std::copy(wanted.begin(), wanted.end(), asked.begin());
     const ResultGradients of_results{d_results[0], d_results[1], d_statistics};
-    Operands d = GradientsOf(of_results, call, given, OptionsFrom(numbers, saved[kTensors - 1]), asked);
-    variable_list gradients;
-    for (at::Tensor* gradient : d.All()) gradients.push_back(std::move(*gradient));
-    return gradients;
+    return ListOf(GradientsOf(of_results, call, given, OptionsFrom(numbers, saved[kCallTensors - 1]), asked));
   }
   static const OperatorHandle backward = c10::Dispatcher::singleton().findSchemaOrThrow("heed::attention_backward", "");
-  Stack stack{OptionalValue(d_results[0]), OptionalValue(d_results[1])};
-  stack.reserve(backward.schema().arguments().size());
-  const auto push = [&](std::size_t first, std::size_t end) {
-    for (std::size_t t = first; t < end; ++t) stack.push_back(OptionalValue(saved[t]));
-  };
-  push(0, 3);
-  push(kTensors, kSavedStatistics);
-  push(3, kTensors);
-  stack.push_back(OptionalValue(d_statistics));
-  push(kSavedStatistics, saved.size());
-  stack.insert(stack.end(), numbers.begin(), numbers.end());
-  c10::List<bool> each;
-  for (const bool one : wanted) each.push_back(one);
-  stack.emplace_back(std::move(each));
-  backward.callBoxed(&stack);
-  return TensorsOf(stack);
+  return CallOperator(backward,
+                      Joined(PartOf(d_results, 0, 2), PartOf(saved, 0, 3), PartOf(saved, kCallTensors, 4),
+                             PartOf(saved, 3, kOptionTensors), variable_list{d_statistics}, PartOf(saved, kSavedStatistics, 2)),
+                      numbers, &wanted);
 }
 
 auto NodeOf(const variable_list& tensors, std::vector<IValue> numbers) {
@@ -110,16 +90,12 @@ void Give(const Pointer& node, const ForwardResult& of, const ResultTangents& ta
 void ForwardWithNode(const OperatorHandle& op, c10::DispatchKeySet keys, Stack* stack, const variable_list& tensors,
                      const ResultTangents& tangents = {}) {
   if (!WantsNode(OperandsOf(tensors))) return CallBelowAutograd(op, keys, stack);
-  const auto numbers = stack->end() - static_cast<std::ptrdiff_t>(op.schema().arguments().size() - kTensors);
+  const auto numbers = stack->end() - static_cast<std::ptrdiff_t>(op.schema().arguments().size() - kCallTensors);
   const auto node = NodeOf(tensors, std::vector<IValue>(numbers, stack->end() - 2));
   stack->back() = true;  // exact
   CallBelowAutograd(op, keys, stack);
-  const auto result = [&](std::size_t r) {
-    const IValue& value = torch::jit::peek(*stack, r, kResults);
-    return value.isTensor() ? value.toTensor() : at::Tensor();
-  };
-  Give(node, {result(kOutput), result(kLse), result(kStatistics), result(kRemainder), result(kCorrection), result(kLargestKey)},
-       tangents);
+  const variable_list of = LastTensors(*stack, kResults);
+  Give(node, {of[kOutput], of[kLse], of[kStatistics], of[kRemainder], of[kCorrection], of[kLargestKey]}, tangents);
 }
 
 // Names what has no tangent of a call in which some tensor has one.
@@ -131,63 +107,66 @@ void RefuseWhatHasNone(const variable_list& tensors, bool statistics) {
     refuse(!MayHaveTangent(t) && HasTangent(tensors[t]), "for ", AttentionTensors::kNames[t - 3]);
   for (std::size_t t = 3; t < Operands::kCount; ++t)
     refuse(!MayHaveTangent(t) && tensors[t].defined(), "with ", Operands::Name(t));
-  refuse(tensors[kColumnDecay].defined(), "with ", "column_decay");
+  refuse(tensors[kDecayTensor].defined(), "with ", "column_decay");
   refuse(statistics, "for ", "statistics");
 }
 
-// Calls the operator of tangents: of primal operands, through the dispatcher, where whoever follows sees it.
-Stack CallTangent(const variable_list& tensors, const std::vector<IValue>& numbers) {
+// Calls the operator of tangents, of primal operands: output, lse and the tangents of both.
+variable_list CallTangent(const variable_list& tensors, const std::vector<IValue>& numbers) {
   static const OperatorHandle tangent = c10::Dispatcher::singleton().findSchemaOrThrow("heed::attention_tangent", "");
-  Stack stack;
-  stack.reserve(tangent.schema().arguments().size());
-  for (const at::Tensor& tensor : tensors) stack.push_back(OptionalValue(HasTangent(tensor) ? tensor._fw_primal(0) : tensor));
+  variable_list primals, along;
+  for (const at::Tensor& tensor : tensors) primals.push_back(HasTangent(tensor) ? tensor._fw_primal(0) : tensor);
   for (const std::size_t t : kTangentOperands)
-    stack.push_back(OptionalValue(tensors[t].defined() ? tensors[t]._fw_grad(/*level=*/0) : tensors[t]));
-  stack.insert(stack.end(), numbers.begin(), numbers.end());
-  tangent.callBoxed(&stack);
-  return stack;  // output, lse and the tangents of both
+    along.push_back(tensors[t].defined() ? tensors[t]._fw_grad(/*level=*/0) : tensors[t]);
+  return CallOperator(tangent, Joined(primals, along), numbers);
 }
 
 void ForwardWithDerivative(const OperatorHandle& op, c10::DispatchKeySet keys, Stack* stack) {
-  const variable_list tensors = TensorsOnStack(op, *stack, 0, kTensors);
+  const variable_list tensors = TensorsOnStack(op, *stack, 0, kCallTensors);
   if (!HasTangent(tensors)) return ForwardWithNode(op, keys, stack, tensors);
   const std::size_t arguments = op.schema().arguments().size();
   const bool statistics = torch::jit::peek(*stack, 0, 2).toBool(), exact = stack->back().toBool();
   RefuseWhatHasNone(tensors, statistics);
-  const auto first = stack->end() - static_cast<std::ptrdiff_t>(arguments - kTensors);
-  Stack both = CallTangent(tensors, std::vector<IValue>(first, stack->end() - 2));
-  const auto result = [&](std::size_t r) { return both[r].toTensor(); };
+  const auto first = stack->end() - static_cast<std::ptrdiff_t>(arguments - kCallTensors);
+  const variable_list both = CallTangent(tensors, std::vector<IValue>(first, stack->end() - 2));
   if (exact || WantsNode(OperandsOf(tensors))) {
-    ForwardWithNode(op, keys, stack, tensors, {result(2 + kOutput), result(2 + kLse)});
+    ForwardWithNode(op, keys, stack, tensors, {both[2 + kOutput], both[2 + kLse]});
   } else {
     torch::jit::drop(*stack, arguments);
     // Results themselves do not depend on tangents, which may have gradients.
-    const auto primal = [&](std::size_t r) { return result(r).requires_grad() ? result(r).detach() : result(r); };
+    const auto primal = [&](std::size_t r) { return both[r].requires_grad() ? both[r].detach() : both[r]; };
     torch::jit::push(*stack, primal(kOutput), primal(kLse), at::Tensor(), at::Tensor(), at::Tensor(), at::Tensor());
   }
-  for (const std::size_t r : {kOutput, kLse}) SetTangent(torch::jit::peek(*stack, r, kResults).toTensor(), result(2 + r));
+  for (const std::size_t r : {kOutput, kLse}) SetTangent(torch::jit::peek(*stack, r, kResults).toTensor(), both[2 + r]);
 }
 
-// The same, called of what nothing intercepts but tangents.
-ForwardResult CallForward(const variable_list& tensors, const AttentionOptions& options) {
-  static const OperatorHandle forward = c10::Dispatcher::singleton().findSchemaOrThrow("heed::attention_forward", "");
-  Stack stack;
-  for (const at::Tensor& tensor : tensors) stack.push_back(OptionalValue(tensor));
-  for (IValue& number : NumbersOf(options)) stack.push_back(std::move(number));
-  torch::jit::push(stack, options.return_statistics(), false);
-  forward.callBoxed(&stack);
-  variable_list results = TensorsOf(stack);
-  return {std::move(results[kOutput]), std::move(results[kLse]), std::move(results[kStatistics]), {}, {}, {}};
-}
-
-}  // namespace
-
-ForwardResult DifferentiableAttention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
-                                      const AttentionOptions& options) {
+variable_list TensorsOf(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+                        const AttentionOptions& options) {
   AttentionTensors own = options.tensors();
   variable_list tensors{query, key, value};
   for (at::Tensor* tensor : own.All()) tensors.push_back(std::move(*tensor));
   tensors.push_back(options.dropout() != 0.0 && options.seed() ? at::scalar_tensor(*options.seed(), at::kLong) : at::Tensor());
+  return tensors;
+}
+
+ForwardResult CallForward(const variable_list& tensors, const AttentionOptions& options) {
+  static const OperatorHandle forward = c10::Dispatcher::singleton().findSchemaOrThrow("heed::attention_forward", "");
+  std::vector<IValue> numbers = NumbersOf(options);
+  numbers.insert(numbers.end(), {options.return_statistics(), /*exact=*/false});
+  const variable_list results = CallOperator(forward, tensors, numbers);
+  return {results[kOutput], results[kLse], results[kStatistics], {}, {}, {}};
+}
+
+}  // namespace
+
+ForwardResult CallForward(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+                          const AttentionOptions& options) {
+  return CallForward(TensorsOf(query, key, value, options), options);
+}
+
+ForwardResult DifferentiableAttention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+                                      const AttentionOptions& options) {
+  const variable_list tensors = TensorsOf(query, key, value, options);
   if (HasTangent(tensors)) return CallForward(tensors, options);
   const bool wanted = WantsNode(OperandsOf(tensors));
   const at::NoGradGuard no_grad;

@@ -14,6 +14,10 @@ namespace heed::nn {
 ForwardResult DifferentiableAttention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                                       const AttentionOptions& options);
 
+// The same through the dispatcher, where whatever intercepts tensors sees it.
+ForwardResult CallForward(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+                          const AttentionOptions& options);
+
 }  // namespace heed::nn
 
 #endif  // HEED_NN_SRC_ATTENTION_DERIVATIVE_H_

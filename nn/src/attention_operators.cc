@@ -1,7 +1,6 @@
 // torch.ops.heed.attention_*. Derivatives are attached in attention_derivative.cc.
 //
 // The kernels are boxed: an operator has about thirty arguments, and the same two dozen of them are options.
-#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -37,9 +36,8 @@ struct ForwardCall {
     CheckAttentionInputs(query, key, value);
     AttentionTensors tensors = arguments.Tensors();
     const at::Tensor seed = arguments.Tensor();
-    options = arguments.Options();
+    options = arguments.Options(seed);
     options.tensors() = std::move(tensors);
-    arguments.Dropout(seed, options);
     options.return_statistics(arguments.Bool());
     if (!arguments.AtEnd()) exact = arguments.Bool();
   }
@@ -67,24 +65,6 @@ void CheckOperator(const OperatorHandle& op, Stack* stack) {
 // Nothing but autograd stands between tensors with these keys and their memory.
 constexpr c10::DispatchKeySet kPlain({c10::DispatchKey::CPU, c10::DispatchKey::AutogradCPU, c10::DispatchKey::ADInplaceOrView,
                                       c10::DispatchKey::AutocastCPU});
-
-// The output of heed::attention_forward with these arguments and no others.
-at::Tensor OutputOfOperator(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
-                            std::optional<double> scale, c10::string_view causal) {
-  static const OperatorHandle forward = c10::Dispatcher::singleton().findSchemaOrThrow("heed::attention_forward", "");
-  Stack stack{query, key, value};
-  for (const c10::Argument& argument : forward.schema().arguments()) {
-    if (argument.name() == "scale") {
-      stack.emplace_back(scale);
-    } else if (argument.name() == "causal") {
-      stack.emplace_back(std::string(causal));
-    } else if (argument.default_value()) {
-      stack.push_back(*argument.default_value());
-    }
-  }
-  forward.callBoxed(&stack);
-  return stack.front().toTensor();
-}
 
 // What scaled_dot_product_attention's mask is as options; nothing where it needs another look.
 std::optional<AttentionOptions> OptionsOf(const at::Tensor& query, const at::Tensor& mask) {
@@ -118,11 +98,10 @@ std::optional<at::Tensor> PlainOperator(c10::DispatchKeySet keys, const at::Tens
   }
   const bool plain = (keys.raw_repr() & ~kPlain.raw_repr()) == 0;
   if (!mask) {
-    if (!plain) return OutputOfOperator(query, key, value, scale, causal);
     return TranslateErrors([&] {
       AttentionOptions options;
       options.scale(scale).causal(ChoiceNamed<Causal>("causal", causal));
-      return OutputOf(query, key, value, options);
+      return plain ? OutputOf(query, key, value, options) : CallForward(query, key, value, options).output;
     });
   }
   std::optional<AttentionOptions> options = OptionsOf(query, *mask);
@@ -148,76 +127,41 @@ void ForwardShape(const OperatorHandle& op, Stack* stack) {
   });
 }
 
+template <at::DeviceType device>
 void BackwardOperator(const OperatorHandle& op, Stack* stack) {
   TranslateErrors([&] {
-    Arguments arguments(op, stack);
-    const at::Tensor d_output = arguments.Tensor(), d_lse = arguments.Tensor();
-    const at::Tensor query = arguments.Tensor(), key = arguments.Tensor(), value = arguments.Tensor();
-    const at::Tensor output = arguments.Tensor(), lse = arguments.Tensor();
-    const at::Tensor remainder = PresentRemainder(arguments.Tensor());
-    const at::Tensor correction = PresentCorrection(arguments.Tensor(), lse);
-    CheckAttentionInputs(query, key, value);
-    CheckSavedTensors(d_output, d_lse, query, output, lse);
-    Operands given{query, key, value, arguments.Tensors()};
-    const at::Tensor seed = arguments.Tensor();
-    const at::Tensor d_statistics = arguments.Tensor(), statistics = arguments.Tensor(), largest_key = arguments.Tensor();
-    CheckSavedStatistics(d_statistics, statistics, largest_key, lse);
-    AttentionOptions options = arguments.Options();
-    arguments.Dropout(seed, options);
+    Arguments arguments(op, stack, device);
+    BackwardCall call(arguments);
+    call.d_results.statistics = arguments.Tensor();
+    call.saved.statistics = arguments.Tensor(), call.saved.largest_key = arguments.Tensor();
+    CheckSavedStatistics(call.d_results.statistics, call.saved.statistics, call.saved.largest_key, call.saved.lse);
+    const AttentionOptions options = arguments.Options(call.seed);
     const Wanted wanted = arguments.Wants();
-    Operands d =
-        GradientsOf({d_output, d_lse, d_statistics},
-                    {query, key, value, output, lse, remainder, correction, statistics, largest_key}, given, options, wanted);
+    Operands d = device == at::kMeta ? EmptyGradients(call.given, wanted)
+                                     : GradientsOf(call.d_results, call.saved, call.given, options, wanted);
     for (const at::Tensor* gradient : d.All()) torch::jit::push(*stack, *gradient);
   });
 }
 
-void BackwardShape(const OperatorHandle& op, Stack* stack) {
-  TranslateErrors([&] {
-    Arguments arguments(op, stack, at::kMeta);
-    const at::Tensor d_output = arguments.Tensor(), d_lse = arguments.Tensor();
-    const at::Tensor query = arguments.Tensor(), key = arguments.Tensor(), value = arguments.Tensor();
-    const at::Tensor output = arguments.Tensor(), lse = arguments.Tensor();
-    PresentRemainder(arguments.Tensor());
-    PresentCorrection(arguments.Tensor(), lse);
-    CheckAttentionInputs(query, key, value);
-    CheckSavedTensors(d_output, d_lse, query, output, lse);
-    const Operands given{query, key, value, arguments.Tensors()};
-    arguments.Tensor();
-    const at::Tensor d_statistics = arguments.Tensor(), statistics = arguments.Tensor(), largest_key = arguments.Tensor();
-    CheckSavedStatistics(d_statistics, statistics, largest_key, lse);
-    AttentionOptions options = arguments.Options();
-    arguments.Dropout(options);
-    Operands d = EmptyGradients(given, arguments.Wants());
-    for (const at::Tensor* gradient : d.All()) torch::jit::push(*stack, *gradient);
-  });
-}
-
+template <at::DeviceType device>
 void WeightsOperator(const OperatorHandle& op, Stack* stack) {
   TranslateErrors([&] {
-    Arguments arguments(op, stack);
+    Arguments arguments(op, stack, device);
     const at::Tensor query = arguments.Tensor(), key = arguments.Tensor(), lse = arguments.Tensor();
     CheckAttentionInputs(query, key, key);
     CheckSavedTensors({}, {}, query, query, lse);
     const AttentionTensors tensors = arguments.Tensors();
-    const at::Tensor heads = DenseIndices("heads", arguments.Tensor()), rows = DenseIndices("rows", arguments.Tensor());
+    const at::Tensor heads = arguments.Tensor(), rows = arguments.Tensor();
+    if (device == at::kMeta) {
+      torch::jit::push(*stack, at::empty_symint({query.sym_size(0), heads.defined() ? heads.sym_size(0) : query.sym_size(1),
+                                                 rows.defined() ? rows.sym_size(0) : query.sym_size(2), key.sym_size(2)},
+                                                query.options().dtype(AccumulatorType(query.scalar_type()))));
+      return;
+    }
     AttentionOptions options = arguments.Options();
     options.tensors() = Resolved(tensors, query);
-    torch::jit::push(*stack, AttentionWeights(query, key, lse, options, heads, rows));
-  });
-}
-
-void WeightsShape(const OperatorHandle& op, Stack* stack) {
-  TranslateErrors([&] {
-    Arguments arguments(op, stack, at::kMeta);
-    const at::Tensor query = arguments.Tensor(), key = arguments.Tensor();
-    CheckAttentionInputs(query, key, key);
-    CheckSavedTensors({}, {}, query, query, arguments.Tensor());
-    arguments.Tensors();
-    const at::Tensor heads = arguments.Tensor(), rows = arguments.Tensor();
-    torch::jit::push(*stack, at::empty_symint({query.sym_size(0), heads.defined() ? heads.sym_size(0) : query.sym_size(1),
-                                               rows.defined() ? rows.sym_size(0) : query.sym_size(2), key.sym_size(2)},
-                                              query.options().dtype(AccumulatorType(query.scalar_type()))));
+    torch::jit::push(*stack,
+                     AttentionWeights(query, key, lse, options, DenseIndices("heads", heads), DenseIndices("rows", rows)));
   });
 }
 
@@ -242,12 +186,13 @@ TORCH_LIBRARY_FRAGMENT(heed, m) {
       "bool same=False) -> Tensor?");
   // Raises what attention_forward would raise for options beside tensors of these shapes, whose elements it does not read.
   m.def(("attention_check" + forward + ") -> ()").c_str());
+  std::string gradients;
+  for (std::size_t t = 0; t < Operands::kCount; ++t) gradients += c10::str(t == 0 ? "" : ", ", "Tensor d_", Operands::Name(t));
   // Gradients of tensors that are absent or not wanted are undefined. wanted: of each result, in order; none: all. An operator
   // has room for 64 arguments.
-  m.def(("attention_backward(Tensor? d_output, Tensor? d_lse, Tensor query, Tensor key, Tensor value, Tensor output, Tensor "
-         "lse, Tensor? remainder, Tensor? correction, " +
-         tensors + "Tensor? seed=None, Tensor? d_statistics=None, Tensor? statistics=None, Tensor? largest_key=None, *, " +
-         numbers + ", " + dropout + ", bool[]? wanted=None) -> (" + OfOperands("Tensor d_", "") + ")")
+  m.def(("attention_backward(" + BackwardTensors() +
+         "Tensor? d_statistics=None, Tensor? statistics=None, Tensor? largest_key=None, *, " + numbers + ", " + dropout +
+         ", bool[]? wanted=None) -> (" + gradients + ")")
             .c_str());
   m.def(("attention_weights(Tensor query, Tensor key, Tensor lse, " + tensors + "Tensor? heads=None, Tensor? rows=None, *, " +
          numbers + ") -> Tensor")
@@ -258,15 +203,15 @@ TORCH_LIBRARY_IMPL(heed, CompositeImplicitAutograd, m) { m.impl("attention_plain
 
 TORCH_LIBRARY_IMPL(heed, CPU, m) {
   m.impl("attention_forward", torch::CppFunction::makeFromBoxedFunction<&ForwardOperator>());
-  m.impl("attention_backward", torch::CppFunction::makeFromBoxedFunction<&BackwardOperator>());
-  m.impl("attention_weights", torch::CppFunction::makeFromBoxedFunction<&WeightsOperator>());
+  m.impl("attention_backward", torch::CppFunction::makeFromBoxedFunction<&BackwardOperator<at::kCPU>>());
+  m.impl("attention_weights", torch::CppFunction::makeFromBoxedFunction<&WeightsOperator<at::kCPU>>());
   m.impl("attention_check", torch::CppFunction::makeFromBoxedFunction<&CheckOperator>());
 }
 
 TORCH_LIBRARY_IMPL(heed, Meta, m) {
   m.impl("attention_forward", torch::CppFunction::makeFromBoxedFunction<&ForwardShape>());
-  m.impl("attention_backward", torch::CppFunction::makeFromBoxedFunction<&BackwardShape>());
-  m.impl("attention_weights", torch::CppFunction::makeFromBoxedFunction<&WeightsShape>());
+  m.impl("attention_backward", torch::CppFunction::makeFromBoxedFunction<&BackwardOperator<at::kMeta>>());
+  m.impl("attention_weights", torch::CppFunction::makeFromBoxedFunction<&WeightsOperator<at::kMeta>>());
 }
 
 // Weights have no derivative: asking for it raises.

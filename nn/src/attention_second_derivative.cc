@@ -2,10 +2,8 @@
 // The gradient of sum(output * d_output) + sum(lse * d_lse) has a symmetric Jacobian, its Hessian, so that all of them are
 // heed::attention_tangent and heed::attention_backward_tangent (docs/derivatives.md has the three ways).
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include <ATen/ATen.h>
@@ -24,10 +22,6 @@ using c10::OperatorHandle;
 using torch::autograd::variable_list;
 using torch::jit::Stack;
 
-// Query, key and value, the options' tensors, the seed: what a call is made of.
-constexpr std::size_t kOptionTensors = AttentionTensors::kCount + 1, kCallTensors = 3 + kOptionTensors;
-constexpr std::size_t kDecayTensor = kCallTensors - 2;
-static_assert(std::string_view(AttentionTensors::kNames[kDecayTensor - 3]) == "column_decay");
 // Arguments of attention_backward, d_output and d_lse first.
 constexpr std::size_t kBackwardCall = 2, kBackwardOutput = 5, kBackwardLse = 6, kBackwardOptions = 9,
                       kBackwardInputs = kBackwardOptions + kOptionTensors;
@@ -41,33 +35,11 @@ const OperatorHandle& DerivativeOperator(const char* name) {
   return of == "backward" ? backward : of == "tangent" ? tangent : backward_tangent;
 }
 
-// Calls an operator through the dispatcher, where whoever follows sees it.
 variable_list CallDerivative(const char* name, const variable_list& tensors, const std::vector<IValue>& numbers,
                              const std::vector<bool>* wanted = nullptr) {
-  const OperatorHandle& op = DerivativeOperator(name);
-  Stack stack;
-  stack.reserve(op.schema().arguments().size());
-  for (const at::Tensor& tensor : tensors) stack.push_back(OptionalValue(tensor));
-  stack.insert(stack.end(), numbers.begin(), numbers.end());
-  if (wanted) {
-    c10::List<bool> each;
-    for (const bool one : *wanted) each.push_back(one);
-    stack.emplace_back(std::move(each));
-  }
-  op.callBoxed(&stack);
-  return TensorsOf(stack);
+  return CallOperator(DerivativeOperator(name), tensors, numbers, wanted);
 }
 
-template <class... Lists>
-variable_list Joined(const Lists&... lists) {
-  variable_list all;
-  (all.insert(all.end(), lists.begin(), lists.end()), ...);
-  return all;
-}
-variable_list PartOf(const variable_list& tensors, std::size_t first, std::size_t count) {
-  const auto from = tensors.begin() + static_cast<std::ptrdiff_t>(first);
-  return {from, from + static_cast<std::ptrdiff_t>(count)};
-}
 bool AnyIsDefined(const variable_list& tensors) {
   return std::any_of(tensors.begin(), tensors.end(), [](const at::Tensor& tensor) { return tensor.defined(); });
 }
@@ -128,8 +100,7 @@ void BackwardWithNode(const OperatorHandle& op, c10::DispatchKeySet keys, Stack*
                                            std::vector<IValue>(first, stack->end() - 1));
   node->Save(PartOf(tensors, 0, kBackwardInputs + 1));
   CallBelowAutograd(op, keys, stack);
-  for (const at::Tensor& result : TensorsOf(Stack(stack->end() - Operands::kCount, stack->end())))
-    torch::autograd::set_history(result, node);
+  for (const at::Tensor& result : LastTensors(*stack, Operands::kCount)) torch::autograd::set_history(result, node);
 }
 
 at::Tensor DualTangent(const at::Tensor& tensor) { return tensor.defined() ? tensor._fw_grad(/*level=*/0) : tensor; }
@@ -164,10 +135,9 @@ void BackwardWithDerivative(const OperatorHandle& op, c10::DispatchKeySet keys, 
   const variable_list d =
       CallDerivative("backward_tangent", Joined(primals, along, rows), std::vector<IValue>(first, stack->end() - 1), &wanted);
   BackwardWithNode(op, keys, stack, tensors);
+  const variable_list gradients = LastTensors(*stack, Operands::kCount);
   for (std::size_t t = 0; t < kTwice; ++t)
-    if (const at::Tensor gradient = TensorsOf({torch::jit::peek(*stack, t, Operands::kCount)})[0];
-        gradient.defined() && d[t].defined())
-      gradient._set_fw_grad(d[t], /*level=*/0, /*is_inplace_op=*/false);
+    if (gradients[t].defined() && d[t].defined()) gradients[t]._set_fw_grad(d[t], /*level=*/0, /*is_inplace_op=*/false);
 }
 
 // The gradient of the tangent. d_results: of output, lse and the tangents of both; saved: what attention_tangent was given,
@@ -218,7 +188,7 @@ void TangentWithNode(const OperatorHandle& op, c10::DispatchKeySet keys, Stack* 
                                            std::vector<IValue>(first, stack->end()));
   node->Save(tensors);
   CallBelowAutograd(op, keys, stack);
-  const variable_list results = TensorsOf(Stack(stack->end() - 4, stack->end()));
+  const variable_list results = LastTensors(*stack, 4);
   for (const at::Tensor& result : results) torch::autograd::set_history(result, node);
   node->Save(results, /*outputs=*/true);
 }

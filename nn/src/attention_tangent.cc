@@ -17,45 +17,26 @@ namespace {
 using c10::OperatorHandle;
 using torch::jit::Stack;
 
-// Its arguments.
-struct TangentCall {
-  at::Tensor query, key, value;
-  AttentionOptions options;
-  OperandTangents tangents;
-
-  TangentCall(const OperatorHandle& op, Stack* stack, at::DeviceType device) {
+template <at::DeviceType device>
+void TangentOperator(const OperatorHandle& op, Stack* stack) {
+  TranslateErrors([&] {
     Arguments arguments(op, stack, device);
-    query = arguments.Tensor(), key = arguments.Tensor(), value = arguments.Tensor();
+    const at::Tensor query = arguments.Tensor(), key = arguments.Tensor(), value = arguments.Tensor();
     CheckAttentionInputs(query, key, value);
     AttentionTensors tensors = arguments.Tensors();
     const at::Tensor seed = arguments.Tensor();
+    OperandTangents tangents;
     for (at::Tensor& tangent : tangents) tangent = arguments.Tensor();
     CheckTangents({query, key, value, tensors}, tangents);
-    if (device != at::kCPU) return;
-    options = arguments.Options();
-    options.tensors() = std::move(tensors);
-    arguments.Dropout(seed, options);
-  }
-};
-
-void TangentOperator(const OperatorHandle& op, Stack* stack) {
-  TranslateErrors([&] {
-    TangentCall call(op, stack, at::kCPU);
-    const TangentResult result = AttentionTangent(call.query, call.key, call.value, std::move(call.options), call.tangents);
+    TangentResult result;
+    if (device == at::kMeta) {
+      result = EmptyTangents(query, value);
+    } else {
+      AttentionOptions options = arguments.Options(seed);
+      options.tensors() = std::move(tensors);
+      result = AttentionTangent(query, key, value, std::move(options), tangents);
+    }
     torch::jit::push(*stack, result.output, result.lse, result.t_output, result.t_lse);
-  });
-}
-
-void TangentShape(const OperatorHandle& op, Stack* stack) {
-  TranslateErrors([&] {
-    const TangentCall call(op, stack, at::kMeta);
-    const at::Tensor& query = call.query;
-    const auto output = [&] { return EmptyOutput(query, call.value, query.scalar_type()); };
-    const auto rows = [&] {
-      return at::empty_symint({query.sym_size(0), query.sym_size(1), query.sym_size(2)},
-                              query.options().dtype(AccumulatorType(query.scalar_type())));
-    };
-    torch::jit::push(*stack, output(), rows(), output(), rows());
   });
 }
 
@@ -74,7 +55,11 @@ TORCH_LIBRARY_FRAGMENT(heed, m) {
   m.def(TangentSchema().c_str());
 }
 
-TORCH_LIBRARY_IMPL(heed, CPU, m) { m.impl("attention_tangent", torch::CppFunction::makeFromBoxedFunction<&TangentOperator>()); }
-TORCH_LIBRARY_IMPL(heed, Meta, m) { m.impl("attention_tangent", torch::CppFunction::makeFromBoxedFunction<&TangentShape>()); }
+TORCH_LIBRARY_IMPL(heed, CPU, m) {
+  m.impl("attention_tangent", torch::CppFunction::makeFromBoxedFunction<&TangentOperator<at::kCPU>>());
+}
+TORCH_LIBRARY_IMPL(heed, Meta, m) {
+  m.impl("attention_tangent", torch::CppFunction::makeFromBoxedFunction<&TangentOperator<at::kMeta>>());
+}
 
 }  // namespace heed::nn

@@ -1,5 +1,4 @@
 // torch.ops.heed.linear_mixer_*: linear attention and, given beta, the gated delta rule, with their derivatives.
-#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -200,12 +199,9 @@ void BackwardKernel(const OperatorHandle& op, Stack* stack) {
 variable_list Gradients(const variable_list& d_results, const variable_list& saved, const std::vector<bool>& wanted,
                         const std::vector<IValue>& numbers) {
   static const OperatorHandle backward = c10::Dispatcher::singleton().findSchemaOrThrow("heed::linear_mixer_backward", "");
-  Stack stack{OptionalValue(d_results[0]), OptionalValue(d_results[1])};
-  for (const at::Tensor& tensor : saved) stack.push_back(OptionalValue(tensor));
-  stack.push_back(numbers[0]);
-  stack.insert(stack.end(), wanted.begin(), wanted.end());
-  backward.callBoxed(&stack);
-  return TensorsOf(stack);
+  std::vector<IValue> flags{numbers[0]};
+  flags.insert(flags.end(), wanted.begin(), wanted.end());
+  return CallOperator(backward, Joined(PartOf(d_results, 0, 2), saved), flags);
 }
 
 // compute() gives the results, which become those of a node where autograd asks for one.
@@ -227,9 +223,8 @@ void ForwardWithDerivative(const OperatorHandle& op, c10::DispatchKeySet keys, S
   const variable_list tensors = TensorsOnStack(op, *stack, 0, kCount);
   WithNode(tensors, stack->back().toBool(), [&]() -> Results {
     CallBelowAutograd(op, keys, stack);
-    const IValue& sums = stack->back();
-    return {torch::jit::peek(*stack, 0, 3).toTensor(), torch::jit::peek(*stack, 1, 3).toTensor(),
-            sums.isTensor() ? sums.toTensor() : at::Tensor()};
+    const variable_list results = LastTensors(*stack, 3);
+    return {results[0], results[1], results[2]};
   });
 }
 

@@ -3,13 +3,16 @@
 #include <algorithm>
 #include <array>
 #include <iterator>
+#include <optional>
 #include <span>
 #include <string_view>
+#include <type_traits>
 
 #include <ATen/ATen.h>
 
 #include "heed/error.h"
 #include "heed/option_names.h"
+#include "refuse.h"
 #include "tensor_view.h"
 
 namespace heed::nn {
@@ -26,88 +29,82 @@ std::vector<int64_t> ToInts(const IValue& value) {
   return ints;
 }
 
-// A choice by its name.
+// "scale" of "float? scale=None".
+std::string_view NameIn(std::string_view schema) {
+  const std::string_view name = schema.substr(0, schema.find('='));
+  return name.substr(name.find(' ') + 1);
+}
+
+// What an argument that is not None says.
+void Read(const IValue& value, const char*, int64_t& option) { option = ToInt(value); }
+void Read(const IValue& value, const char*, double& option) { option = value.toDouble(); }
+void Read(const IValue& value, const char*, bool& option) { option = value.toBool(); }
+void Read(const IValue& value, const char*, std::vector<int64_t>& option) { option = ToInts(value); }
+template <class T>
+void Read(const IValue& value, const char* schema, std::optional<T>& option) {
+  if (!value.isNone()) Read(value, schema, option.emplace());
+}
 template <class Choice>
-IValue Named(Choice choice) {
-  return IValue(std::string(NameOf(choice)));
+  requires std::is_enum_v<Choice>
+void Read(const IValue& value, const char* schema, Choice& option) {
+  option = ChoiceNamed<Choice>(std::string(NameIn(schema)), value.toStringView());
+}
+
+// An option as an argument, a choice by its name.
+template <class T>
+IValue Written(const T& option) {
+  if constexpr (std::is_enum_v<T>) {
+    return IValue(std::string(NameOf(option)));
+  } else {
+    return IValue(option);
+  }
 }
 
 // An argument that is no tensor: how it stands in a schema, what it says, and how options are written as one.
 struct Number {
   const char* schema;
-  void (*read)(const IValue& value, AttentionOptions& options);
+  void (*read)(const char* schema, const IValue& value, AttentionOptions& options);
   IValue (*write)(const AttentionOptions& options);
 };
 
+// Of an option that is kept as the argument says it: option(options) is a reference to it.
+template <class Option>
+constexpr Number Plain(const char* schema, Option) {
+  return {schema, [](const char* of, const IValue& value, AttentionOptions& options) { Read(value, of, Option{}(options)); },
+          [](const AttentionOptions& options) { return Written(Option{}(options)); }};
+}
+
 constexpr std::array kNumbers{
-    Number{"float? scale=None",
-           [](const IValue& value, AttentionOptions& options) {
-             if (!value.isNone()) options.scale(value.toDouble());
-           },
-           [](const AttentionOptions& options) { return IValue(options.scale()); }},
-    Number{"str causal='none'",
-           [](const IValue& value, AttentionOptions& options) {
-             options.causal(ChoiceNamed<Causal>("causal", value.toStringView()));
-           },
-           [](const AttentionOptions& options) { return Named(options.causal()); }},
-    Number{"SymInt window_left=-1",
-           [](const IValue& value, AttentionOptions& options) { options.window(ToInt(value), options.window().right); },
-           [](const AttentionOptions& options) { return IValue(options.window().left); }},
-    Number{"SymInt window_right=-1",
-           [](const IValue& value, AttentionOptions& options) { options.window(options.window().left, ToInt(value)); },
-           [](const AttentionOptions& options) { return IValue(options.window().right); }},
-    Number{"SymInt? query_offset=None",
-           [](const IValue& value, AttentionOptions& options) {
-             if (!value.isNone()) options.query_offset(ToInt(value));
-           },
-           [](const AttentionOptions& options) { return IValue(options.query_offset()); }},
-    Number{"SymInt? key_offset=None",
-           [](const IValue& value, AttentionOptions& options) {
-             if (!value.isNone()) options.key_offset(ToInt(value));
-           },
-           [](const AttentionOptions& options) { return IValue(options.key_offset()); }},
-    Number{"bool symmetric=True", [](const IValue& value, AttentionOptions& options) { options.symmetric(value.toBool()); },
-           [](const AttentionOptions& options) { return IValue(options.symmetric()); }},
-    Number{"float? softcap=None",
-           [](const IValue& value, AttentionOptions& options) {
-             if (!value.isNone()) options.softcap(value.toDouble());
-           },
-           [](const AttentionOptions& options) { return IValue(options.softcap()); }},
+    Plain("float? scale=None", [](auto& options) -> auto& { return options.scale(); }),
+    Plain("str causal='none'", [](auto& options) -> auto& { return options.causal(); }),
+    Plain("SymInt window_left=-1", [](auto& options) -> auto& { return options.window().left; }),
+    Plain("SymInt window_right=-1", [](auto& options) -> auto& { return options.window().right; }),
+    Plain("SymInt? query_offset=None", [](auto& options) -> auto& { return options.query_offset(); }),
+    Plain("SymInt? key_offset=None", [](auto& options) -> auto& { return options.key_offset(); }),
+    Plain("bool symmetric=True", [](auto& options) -> auto& { return options.symmetric(); }),
+    Plain("float? softcap=None", [](auto& options) -> auto& { return options.softcap(); }),
     Number{"str score_program=''",
-           [](const IValue& value, AttentionOptions& options) { options.score_text(std::string(value.toStringView())); },
+           [](const char*, const IValue& value, AttentionOptions& options) {
+             options.score_text(std::string(value.toStringView()));
+           },
            [](const AttentionOptions& options) { return IValue(options.score() ? options.score()->Text() : ""); }},
-    Number{"SymInt[] score_extents=[]",
-           [](const IValue& value, AttentionOptions& options) { options.score_extents(ToInts(value)); },
-           [](const AttentionOptions& options) { return IValue(options.score_extents()); }},
+    Plain("SymInt[] score_extents=[]", [](auto& options) -> auto& { return options.score_extents(); }),
     Number{
         "str mask_program=''",
-        [](const IValue& value, AttentionOptions& options) { options.mask_text(std::string(value.toStringView())); },
+        [](const char*, const IValue& value, AttentionOptions& options) {
+          options.mask_text(std::string(value.toStringView()));
+        },
         [](const AttentionOptions& options) { return IValue(options.mask_program() ? options.mask_program()->Text() : ""); }},
-    Number{"SymInt[] mask_extents=[]",
-           [](const IValue& value, AttentionOptions& options) { options.mask_extents(ToInts(value)); },
-           [](const AttentionOptions& options) { return IValue(options.mask_extents()); }},
-    Number{"str empty_row='zero'",
-           [](const IValue& value, AttentionOptions& options) {
-             options.empty_row(ChoiceNamed<EmptyRow>("empty_row", value.toStringView()));
-           },
-           [](const AttentionOptions& options) { return Named(options.empty_row()); }},
-    Number{"str precision='float32'",
-           [](const IValue& value, AttentionOptions& options) {
-             options.precision(ChoiceNamed<Precision>("precision", value.toStringView()));
-           },
-           [](const AttentionOptions& options) { return Named(options.precision()); }},
+    Plain("SymInt[] mask_extents=[]", [](auto& options) -> auto& { return options.mask_extents(); }),
+    Plain("str empty_row='zero'", [](auto& options) -> auto& { return options.empty_row(); }),
+    Plain("str precision='float32'", [](auto& options) -> auto& { return options.precision(); }),
 };
 constexpr std::array kDropoutNumbers{
-    Number{"float dropout=0.0", [](const IValue& value, AttentionOptions& options) { options.dropout(value.toDouble()); },
-           [](const AttentionOptions& options) { return IValue(options.dropout()); }},
-    Number{"SymInt batch_offset=0", [](const IValue& value, AttentionOptions& options) { options.batch_offset(ToInt(value)); },
-           [](const AttentionOptions& options) { return IValue(options.batch_offset()); }},
-    Number{"SymInt first_head=0", [](const IValue& value, AttentionOptions& options) { options.first_head(ToInt(value)); },
-           [](const AttentionOptions& options) { return IValue(options.first_head()); }},
-    Number{"SymInt first_query=0", [](const IValue& value, AttentionOptions& options) { options.first_query(ToInt(value)); },
-           [](const AttentionOptions& options) { return IValue(options.first_query()); }},
-    Number{"SymInt first_key=0", [](const IValue& value, AttentionOptions& options) { options.first_key(ToInt(value)); },
-           [](const AttentionOptions& options) { return IValue(options.first_key()); }},
+    Plain("float dropout=0.0", [](auto& options) -> auto& { return options.dropout(); }),
+    Plain("SymInt batch_offset=0", [](auto& options) -> auto& { return options.batch_offset(); }),
+    Plain("SymInt first_head=0", [](auto& options) -> auto& { return options.first_head(); }),
+    Plain("SymInt first_query=0", [](auto& options) -> auto& { return options.first_query(); }),
+    Plain("SymInt first_key=0", [](auto& options) -> auto& { return options.first_key(); }),
 };
 
 std::string NumberArguments(std::span<const Number> numbers) {
@@ -124,12 +121,6 @@ std::string OptionTensors() {
   return arguments;
 }
 
-std::string OfOperands(const std::string& prefix, const std::string& suffix) {
-  std::string list;
-  for (std::size_t t = 0; t < Operands::kCount; ++t) list += c10::str(t == 0 ? "" : ", ", prefix, Operands::Name(t), suffix);
-  return list;
-}
-
 std::string OptionNumbers() { return NumberArguments(kNumbers); }
 std::string DropoutNumbers() { return NumberArguments(kDropoutNumbers); }
 
@@ -144,24 +135,21 @@ std::vector<IValue> NumbersOf(const AttentionOptions& options) {
 AttentionOptions OptionsFrom(const std::vector<IValue>& numbers, const at::Tensor& seed) {
   AttentionOptions options;
   auto value = numbers.begin();
-  for (const Number& number : kNumbers) number.read(*value++, options);
-  for (const Number& number : kDropoutNumbers) number.read(*value++, options);
+  for (const Number& number : kNumbers) number.read(number.schema, *value++, options);
+  for (const Number& number : kDropoutNumbers) number.read(number.schema, *value++, options);
   if (seed.defined()) options.seed(*AddressOf<const int64_t>(seed));
   return options;
 }
 
 std::vector<std::pair<std::string, IValue>> NamedNumbers(const AttentionOptions& options) {
   std::vector<std::pair<std::string, IValue>> named;
-  const auto add = [&](const Number& number) {
-    const std::string_view schema = number.schema, name = schema.substr(0, schema.find('='));
-    named.emplace_back(name.substr(name.find(' ') + 1), number.write(options));
-  };
+  const auto add = [&](const Number& number) { named.emplace_back(NameIn(number.schema), number.write(options)); };
   for (const Number& number : kNumbers) add(number);
   for (const Number& number : kDropoutNumbers) add(number);
   return named;
 }
 
-Arguments::Arguments(const c10::OperatorHandle& op, torch::jit::Stack* stack, at::DeviceType device) {
+Arguments::Arguments(const c10::OperatorHandle& op, torch::jit::Stack* stack, at::DeviceType device) : device_(device) {
   const std::vector<c10::Argument>& described = op.schema().arguments();
   values_.assign(std::make_move_iterator(stack->end() - static_cast<std::ptrdiff_t>(described.size())),
                  std::make_move_iterator(stack->end()));
@@ -195,31 +183,45 @@ Wanted Arguments::Wants() {
   if (given.isNone()) return wanted;
   const c10::List<bool> each = given.toBoolList();
   if (each.size() != wanted.size())
-    throw InvalidArgument("wanted: expected " + std::to_string(wanted.size()) + " bools, one for each gradient, got " +
-                          std::to_string(each.size()));
+    Refuse("wanted: expected ", wanted.size(), " bools, one for each gradient, got ", each.size());
   std::copy(each.begin(), each.end(), wanted.begin());
   return wanted;
 }
 
 AttentionOptions Arguments::Options() {
   AttentionOptions options;
-  for (const Number& number : kNumbers) number.read(Next(), options);
+  for (const Number& number : kNumbers) number.read(number.schema, Next(), options);
   return options;
 }
 
-void Arguments::Dropout(AttentionOptions& options) {
-  for (const Number& number : kDropoutNumbers) number.read(Next(), options);
-}
-
-void Arguments::Dropout(const at::Tensor& seed, AttentionOptions& options) {
-  Dropout(options);
-  if (options.dropout() == 0.0) return;
+AttentionOptions Arguments::Options(const at::Tensor& seed) {
+  AttentionOptions options = Options();
+  for (const Number& number : kDropoutNumbers) number.read(number.schema, Next(), options);
+  if (options.dropout() == 0.0 || device_ != at::kCPU) return options;
   if (!seed.defined()) throw InvalidArgument("seed: expected an int64 scalar tensor because dropout is not 0");
   if (seed.numel() != 1 || seed.scalar_type() != at::kLong) {
-    throw InvalidArgument("seed: expected one int64 number, got " + std::string(at::toString(seed.scalar_type())) + " " +
-                          ShapeText(seed));
+    Refuse("seed: expected one int64 number, got ", seed.scalar_type(), " ", ShapeText(seed));
   }
   options.seed(*AddressOf<const int64_t>(seed));
+  return options;
+}
+
+BackwardCall::BackwardCall(Arguments& arguments) {
+  d_results.output = arguments.Tensor(), d_results.lse = arguments.Tensor();
+  saved.query = arguments.Tensor(), saved.key = arguments.Tensor(), saved.value = arguments.Tensor();
+  saved.output = arguments.Tensor(), saved.lse = arguments.Tensor();
+  saved.remainder = PresentRemainder(arguments.Tensor());
+  saved.correction = PresentCorrection(arguments.Tensor(), saved.lse);
+  CheckAttentionInputs(saved.query, saved.key, saved.value);
+  CheckSavedTensors(d_results.output, d_results.lse, saved.query, saved.output, saved.lse);
+  given = {saved.query, saved.key, saved.value, arguments.Tensors()};
+  seed = arguments.Tensor();
+}
+
+std::string BackwardTensors() {
+  return "Tensor? d_output, Tensor? d_lse, Tensor query, Tensor key, Tensor value, Tensor output, Tensor lse, "
+         "Tensor? remainder, Tensor? correction, " +
+         OptionTensors() + "Tensor? seed=None, ";
 }
 
 }  // namespace heed::nn

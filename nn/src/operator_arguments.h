@@ -4,7 +4,6 @@
 
 #include <cstddef>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -20,9 +19,6 @@ namespace heed::nn {
 // The options' tensors in a schema, each with a comma behind it. They are positional: PyTorch attaches derivatives to
 // positional arguments alone.
 std::string OptionTensors();
-
-// One argument or result for each of the operands, named prefix + operand.
-std::string OfOperands(const std::string& prefix, const std::string& suffix);
 
 // The options that are no tensors, and those of dropout.
 std::string OptionNumbers();
@@ -51,17 +47,29 @@ class Arguments {
   // The arguments of OptionTensors.
   AttentionTensors Tensors();
   Wanted Wants();
-  // Those of OptionNumbers and of DropoutNumbers; a seed is a tensor of its own.
+  // Those of OptionNumbers, and of both with a seed, which is a tensor of its own and is read on the CPU alone.
   AttentionOptions Options();
-  void Dropout(AttentionOptions& options);
-  void Dropout(const at::Tensor& seed, AttentionOptions& options);
+  AttentionOptions Options(const at::Tensor& seed);
 
  private:
   const c10::IValue& Next() { return values_.at(next_++); }
 
+  at::DeviceType device_;
   std::vector<c10::IValue> values_;
   std::size_t next_ = 0;
 };
+
+// What operators begin with that compute from a forward pass and gradients of its results, in this order: d_output, d_lse,
+// query, key, value, output, lse, remainder, correction, the options' tensors, the seed. All but the options' are checked.
+struct BackwardCall {
+  ResultGradients d_results;
+  SavedCall saved;
+  Operands given;
+  at::Tensor seed;
+
+  explicit BackwardCall(Arguments& arguments);
+};
+std::string BackwardTensors();
 
 }  // namespace heed::nn
 

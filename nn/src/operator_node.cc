@@ -27,8 +27,9 @@ torch::autograd::edge_list EdgesOf(at::ArrayRef<at::Tensor> operands) {
 
 }  // namespace
 
-OperatorNode::OperatorNode(const char* name, Backward backward, at::ArrayRef<at::Tensor> operands, std::vector<IValue> numbers)
-    : Node(EdgesOf(operands)), name_(name), operands_(operands.size()), call_{backward, {}, std::move(numbers), {}} {
+OperatorNode::OperatorNode(const char* name, Backward backward, at::ArrayRef<at::Tensor> operands, std::vector<IValue> numbers,
+                           bool joint)
+    : Node(EdgesOf(operands)), name_(name), operands_(operands.size()), call_{backward, joint, {}, std::move(numbers), {}} {
   for (std::size_t t = 0; t < operands.size(); ++t)
     if (operands[t].defined()) call_.operands.push_back(t);
 }
@@ -43,7 +44,8 @@ void OperatorNode::Save(at::ArrayRef<at::Tensor> tensors, bool outputs) {
 variable_list OperatorNode::Call::Gradients(const variable_list& d_results, const variable_list& saved,
                                             const std::vector<bool>& wanted) const {
   variable_list gradients(operands.size());
-  if (std::none_of(d_results.begin(), d_results.end(), [](const at::Tensor& d) { return d.defined(); })) return gradients;
+  const auto defined = [](const at::Tensor& d) { return d.defined(); };
+  if (!joint && std::none_of(d_results.begin(), d_results.end(), defined)) return gradients;
   variable_list tensors(present.size());
   auto next = saved.begin();
   for (std::size_t t = 0; t < tensors.size(); ++t)
@@ -147,27 +149,59 @@ void CallBelowAutograd(const c10::OperatorHandle& op, c10::DispatchKeySet keys, 
   op.redispatchBoxed(keys & c10::after_autograd_keyset, stack);
 }
 
-variable_list TensorsOf(const torch::jit::Stack& results) {
-  variable_list tensors(results.size());
-  for (std::size_t r = 0; r < results.size(); ++r)
-    if (results[r].isTensor()) tensors[r] = results[r].toTensor();
+variable_list LastTensors(const torch::jit::Stack& stack, std::size_t count) {
+  variable_list tensors(count);
+  for (std::size_t t = 0; t < count; ++t)
+    if (const IValue& value = torch::jit::peek(stack, t, count); value.isTensor()) tensors[t] = value.toTensor();
   return tensors;
 }
 
-void CallOnce(const char* what, const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack,
-              at::ArrayRef<at::Tensor> tensors, const char* refusal) {
+variable_list CallOperator(const c10::OperatorHandle& op, const variable_list& tensors, const std::vector<IValue>& numbers,
+                           const std::vector<bool>* wanted) {
+  torch::jit::Stack stack;
+  stack.reserve(op.schema().arguments().size());
+  for (const at::Tensor& tensor : tensors) stack.push_back(OptionalValue(tensor));
+  stack.insert(stack.end(), numbers.begin(), numbers.end());
+  if (wanted) {
+    c10::List<bool> each;
+    for (const bool one : *wanted) each.push_back(one);
+    stack.emplace_back(std::move(each));
+  }
+  op.callBoxed(&stack);
+  return LastTensors(stack, stack.size());
+}
+
+variable_list PartOf(const variable_list& tensors, std::size_t first, std::size_t count) {
+  const auto from = tensors.begin() + static_cast<std::ptrdiff_t>(first);
+  return {from, from + static_cast<std::ptrdiff_t>(count)};
+}
+
+variable_list Once(const char* what, at::ArrayRef<at::Tensor> tensors, const std::function<variable_list()>& compute,
+                   const char* refusal) {
   RefuseTangents(what, tensors);
-  if (!WantsNode(tensors)) return CallBelowAutograd(op, keys, stack);
+  if (!WantsNode(tensors)) return compute();
   variable_list wanting;
   for (const at::Tensor& tensor : tensors)
     if (tensor.defined() && tensor.requires_grad()) wanting.push_back(tensor);
   const auto node =
       MakeNode<torch::autograd::Error>(c10::str(what, ": ", refusal), torch::autograd::collect_next_edges(wanting));
-  CallBelowAutograd(op, keys, stack);
-  const std::size_t results = op.schema().returns().size();
-  for (std::size_t r = 0; r < results; ++r)
-    if (const IValue& d = torch::jit::peek(*stack, r, results); d.isTensor() && d.toTensor().defined())
-      torch::autograd::set_history(d.toTensor(), node);
+  variable_list results;
+  {
+    const at::NoGradGuard no_grad;
+    results = compute();
+  }
+  for (const at::Tensor& result : results)
+    if (result.defined()) torch::autograd::set_history(result, node);
+  return results;
+}
+
+void CallOnce(const char* what, const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack,
+              at::ArrayRef<at::Tensor> tensors, const char* refusal) {
+  const auto call = [&] {
+    CallBelowAutograd(op, keys, stack);
+    return LastTensors(*stack, op.schema().returns().size());
+  };
+  Once(what, tensors, call, refusal);
 }
 
 }  // namespace heed::nn

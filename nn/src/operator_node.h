@@ -4,6 +4,7 @@
 #define HEED_NN_SRC_OPERATOR_NODE_H_
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <string>
 #include <type_traits>
@@ -29,8 +30,10 @@ class OperatorNode final : public torch::autograd::Node {
   using Backward = Tensors (*)(const Tensors& d_results, const Tensors& saved, const std::vector<bool>& wanted,
                                const std::vector<c10::IValue>& numbers);
 
-  // An edge for each operand that is defined. numbers: the operator's arguments that are no tensors.
-  OperatorNode(const char* name, Backward backward, at::ArrayRef<at::Tensor> operands, std::vector<c10::IValue> numbers);
+  // An edge for each operand that is defined. numbers: the operator's arguments that are no tensors. joint: other processes
+  // compute with it, so that Backward is called even where no result has a gradient.
+  OperatorNode(const char* name, Backward backward, at::ArrayRef<at::Tensor> operands, std::vector<c10::IValue> numbers,
+               bool joint = false);
 
   // What Backward gets, in order. Tensors are saved as variables are: a change in place before the backward pass is noticed.
   // Of outputs, only those that are this node's already.
@@ -46,6 +49,7 @@ class OperatorNode final : public torch::autograd::Node {
   // All of a backward pass but the tensors.
   struct Call {
     Backward backward;
+    bool joint;
     std::vector<std::size_t> operands;  // by edge
     std::vector<c10::IValue> numbers;
     std::vector<bool> present;  // of the tensors to save, those that were defined
@@ -92,15 +96,48 @@ bool ArePlain(at::ArrayRef<at::Tensor> tensors);
 // The kernel below autograd.
 void CallBelowAutograd(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack);
 
-// What a boxed call takes for a tensor, None where it is undefined; and what it gives back, undefined where None.
+// What a boxed call takes for a tensor, None where it is undefined; and the last `count` things on a stack, undefined where
+// None.
 inline c10::IValue OptionalValue(const at::Tensor& tensor) { return tensor.defined() ? c10::IValue(tensor) : c10::IValue(); }
-torch::autograd::variable_list TensorsOf(const torch::jit::Stack& results);
+torch::autograd::variable_list LastTensors(const torch::jit::Stack& stack, std::size_t count);
 
-// Calls the kernel below autograd of an operator without a derivative. Whoever differentiates its results gets an error that
-// says so in the name of `what`, with the words of `refusal`.
+// Calls an operator through the dispatcher, where whoever follows sees it. wanted: its last argument, where it has one.
+torch::autograd::variable_list CallOperator(const c10::OperatorHandle& op, const torch::autograd::variable_list& tensors,
+                                            const std::vector<c10::IValue>& numbers, const std::vector<bool>* wanted = nullptr);
+
+// Lists of tensors in one, and a part of a list.
+template <class... Lists>
+torch::autograd::variable_list Joined(const Lists&... lists) {
+  torch::autograd::variable_list all;
+  (all.insert(all.end(), lists.begin(), lists.end()), ...);
+  return all;
+}
+torch::autograd::variable_list PartOf(const torch::autograd::variable_list& tensors, std::size_t first, std::size_t count);
+
+// What compute() returns of the tensors, without a derivative. Whoever differentiates it gets an error that says so in the name
+// of `what`, with the words of `refusal`.
+inline constexpr const char* kOnlyFirst = "a second derivative was asked for; only first derivatives are implemented";
+torch::autograd::variable_list Once(const char* what, at::ArrayRef<at::Tensor> tensors,
+                                    const std::function<torch::autograd::variable_list()>& compute,
+                                    const char* refusal = kOnlyFirst);
+// The same of an operator's kernel below autograd.
 void CallOnce(const char* what, const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack,
-              at::ArrayRef<at::Tensor> tensors,
-              const char* refusal = "a second derivative was asked for; only first derivatives are implemented");
+              at::ArrayRef<at::Tensor> tensors, const char* refusal = kOnlyFirst);
+
+// Something of any type among the numbers of a node or of a torch::autograd::Function.
+template <class T>
+struct Holder : torch::CustomClassHolder {
+  explicit Holder(std::shared_ptr<const T> value) : held(std::move(value)) {}
+  std::shared_ptr<const T> held;
+};
+template <class T>
+c10::IValue Held(std::shared_ptr<const T> value) {
+  return c10::IValue::make_capsule(c10::make_intrusive<Holder<T>>(std::move(value)));
+}
+template <class T>
+std::shared_ptr<const T> HeldIn(const c10::IValue& value) {
+  return c10::static_intrusive_pointer_cast<Holder<T>>(value.toCapsule())->held;
+}
 
 }  // namespace heed::nn
 

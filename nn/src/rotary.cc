@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <string>
 #include <utility>
 #include <vector>
 
@@ -77,9 +76,7 @@ void CheckNeedNoGradient(const at::Tensor& cos, const at::Tensor& sin) {
 variable_list Gradient(const variable_list& d_results, const variable_list& tables, const std::vector<bool>& /*wanted*/,
                        const std::vector<c10::IValue>& numbers) {
   static const c10::OperatorHandle rotary = c10::Dispatcher::singleton().findSchemaOrThrow("heed::rotary", "");
-  torch::jit::Stack stack{d_results[0], tables[0], tables[1], tables[2], numbers[0], numbers[1], !numbers[2].toBool()};
-  rotary.callBoxed(&stack);
-  return {stack.back().toTensor()};
+  return CallOperator(rotary, Joined(d_results, tables), {numbers[0], numbers[1], !numbers[2].toBool()});
 }
 
 template <class Rotate>

@@ -7,10 +7,11 @@
 #include <memory>
 
 #include <ATen/core/Tensor.h>
-#include <torch/csrc/autograd/custom_function.h>
+#include <torch/csrc/autograd/variable.h>
 
 #include "attention_call.h"
 #include "distributed/blocks.h"
+#include "distributed/dealt_heads.h"
 #include "distributed/exchange.h"
 #include "distributed/parts.h"
 
@@ -19,8 +20,8 @@ namespace heed::nn::distributed {
 struct Call {
   Exchange exchange;
   Parts queries, keys;
+  DealtHeads heads;
   Whole whole;
-  Wanted given{};               // what there is of the operands
   Wanted needs{};               // what a gradient is wanted of, the same on all ranks
   bool needs_gradient = false;  // whether there will be a backward pass
   bool statistics = false;      // asked for
@@ -39,21 +40,17 @@ void AddTableSums(const Call& call, Operands& operands, Gradients& d);
 // Sums gradients of tables over ranks, in one go, and rounds them.
 void SumTables(const Call& call, Operands& operands, Gradients& d);
 
-// The operands again, of which there are those given.
-Operands OperandsOf(const Wanted& given, const torch::autograd::variable_list& present);
+// Output, log-sum-exp and, where asked for, statistics of this rank's queries, by the ring and by all-to-all; saved: where to
+// put what the backward pass needs beside the operands.
+AttentionOutput RingForward(const Call& call, const Operands& operands, torch::autograd::variable_list& saved);
+AttentionOutput AllToAllForward(const Call& call, const Operands& operands, torch::autograd::variable_list& saved);
 
-// Through autograd: the call among what a forward pass saves, the gradients that are wanted as what its backward pass
-// computes, and those in the places that its arguments had.
-void KeepCall(torch::autograd::AutogradContext* ctx, const SharedCall& call);
-SharedCall KeptCall(torch::autograd::AutogradContext* ctx);
-torch::autograd::variable_list Wanting(const Gradients& d);
-torch::autograd::variable_list InPlaces(const Call& call, const torch::autograd::variable_list& wanted);
-[[noreturn]] void RefuseSecondDerivative();
-
-// [output, lse, statistics] of this rank's queries, by the ring and by all-to-all. Statistics are empty [0] where not asked
-// for. present: the operands that are there.
-torch::autograd::variable_list RingAttention(at::TensorList present, const SharedCall& call);
-torch::autograd::variable_list AllToAllAttention(at::TensorList present, const SharedCall& call);
+// Gradients from those of output and log-sum-exp, of which either may be undefined. By all-to-all, query, key and value are not
+// among the operands.
+Gradients RingBackward(const Call& call, const torch::autograd::variable_list& d_results,
+                       const torch::autograd::variable_list& saved, const Operands& operands);
+Gradients AllToAllBackward(const Call& call, const torch::autograd::variable_list& d_results,
+                           const torch::autograd::variable_list& saved, const Operands& operands);
 
 }  // namespace heed::nn::distributed
 

@@ -49,12 +49,6 @@ std::string Listed(const at::Tensor& tensor) {
   return text + "]";
 }
 
-std::string ListText(std::span<const int64_t> numbers) {
-  std::string text = "[";
-  for (const int64_t number : numbers) text.append(text.size() > 1 ? ", " : "").append(std::to_string(number));
-  return text + "]";
-}
-
 // Short ones as they are.
 std::string ProgramText(const std::string& text) {
   constexpr std::size_t kShown = 64;
@@ -65,7 +59,7 @@ std::string ValueText(const c10::IValue& value) {
   if (value.isNone()) return "None";
   if (value.isBool()) return value.toBool() ? "true" : "false";
   if (value.isString()) return ProgramText(value.toStringRef());
-  return value.isIntList() ? ListText(value.toIntVector()) : NumberText(value.toScalar());
+  return value.isIntList() ? c10::str(at::IntArrayRef(value.toIntVector())) : NumberText(value.toScalar());
 }
 
 uint64_t HashOf(std::span<const std::byte> bytes) {

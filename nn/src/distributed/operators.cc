@@ -33,18 +33,7 @@ Exchange ExchangeOf(const std::string& function, const std::string& group) {
   return {function, c10d::resolve_process_group(group)};
 }
 
-Layout LayoutOf(const std::string& name) {
-  if (name == "contiguous") return Layout::kContiguous;
-  if (name == "zigzag") return Layout::kZigzag;
-  throw InvalidArgument("layout: expected 'contiguous' or 'zigzag', got '" + name + "'");
-}
-
-Method MethodOf(const std::string& name) {
-  if (name == "auto") return Method::kAuto;
-  if (name == "ring") return Method::kRing;
-  if (name == "all_to_all") return Method::kAllToAll;
-  throw InvalidArgument("method: expected 'auto' or 'ring' or 'all_to_all', got '" + name + "'");
-}
+Layout LayoutOf(const std::string& name) { return ChoiceNamed<Layout>("layout", name); }
 
 Ints AgreeOnTerms(const std::string& group, const std::string& function, const std::string& version, const Ints& terms) {
   return TranslateErrors([&] {
@@ -96,12 +85,11 @@ Request RequestFrom(Arguments& arguments) {
   for (at::Tensor* operand : {&request.query, &request.key, &request.value}) *operand = arguments.Tensor();
   AttentionTensors tensors = arguments.Tensors();
   const at::Tensor seed = arguments.Tensor();
-  request.options = arguments.Options();
+  request.options = arguments.Options(seed);
   request.options.tensors() = std::move(tensors);
-  arguments.Dropout(seed, request.options);
   request.options.return_statistics(arguments.Bool());
   for (int read = 0; read < 2; ++read) arguments.Text();  // group and function
-  request.choice.method = MethodOf(arguments.Text());
+  request.choice.method = ChoiceNamed<Method>("method", arguments.Text());
   request.choice.layout = LayoutOf(arguments.Text());
   request.query_lengths = arguments.Ints();
   request.key_lengths = arguments.Ints();
@@ -140,8 +128,8 @@ void AttentionOperator(const c10::OperatorHandle& op, Stack* stack) {
 void PlanOperator(const c10::OperatorHandle& op, Stack* stack) {
   TranslateErrors([&] {
     const Plan plan = PreparedFrom(op, stack).plan;
-    torch::jit::push(*stack, std::string(plan.method == Method::kRing ? "ring" : "all_to_all"), plan.reason, plan.forward_bytes,
-                     plan.backward_bytes, plan.pairs.value_or(Ints{}));
+    torch::jit::push(*stack, std::string(NameOf(plan.method)), plan.reason, plan.forward_bytes, plan.backward_bytes,
+                     plan.pairs.value_or(Ints{}));
   });
 }
 

@@ -10,7 +10,6 @@
 
 #include <ATen/ATen.h>
 
-#include "distributed/dealt_heads.h"
 #include "distributed/steps.h"
 #include "refuse.h"
 
@@ -22,7 +21,7 @@ constexpr double kUneven = 1.25;
 
 // What bytes follow from.
 struct Sizes {
-  int64_t batch, q_heads, kv_heads, head_dim, value_dim;
+  int64_t batch, kv_heads, head_dim, value_dim;
   int64_t narrow, wide;  // bytes of an element of the operands, and of the log-sum-exp
   int64_t tables, rotation;
 
@@ -36,7 +35,6 @@ Sizes SizesOf(const Call& call, Operands& of, int64_t rotation) {
     if (call.needs[t]) tables += of.All()[t]->numel();
   const at::ScalarType type = of.query.scalar_type();
   return {.batch = of.query.size(0),
-          .q_heads = of.query.size(1),
           .kv_heads = of.key.size(1),
           .head_dim = of.query.size(3),
           .value_dim = of.value.size(3),
@@ -79,7 +77,8 @@ Bytes RingBytes(const Call& call, const Sizes& sizes) {
   return bytes;
 }
 
-Bytes AllToAllBytes(const Call& call, const Sizes& sizes, const DealtHeads& heads) {
+Bytes AllToAllBytes(const Call& call, const Sizes& sizes) {
+  const DealtHeads& heads = call.heads;
   const int ranks = call.exchange.ranks();
   const int64_t others = ranks - 1, own_heads = heads.Queries(0).length(), figures = call.statistics ? 4 : 1;
   int64_t keys_read = 0;
@@ -125,15 +124,12 @@ std::string RingRefusal(const Call& call) {
 class Plans {
  public:
   Plans(const Call& call, Operands& operands, int64_t rotation)
-      : call_(call),
-        sizes_(SizesOf(call, operands, rotation)),
-        heads_{sizes_.q_heads, sizes_.kv_heads, call.exchange.ranks()},
-        pairs_(PairsOf(call)) {}
+      : call_(call), sizes_(SizesOf(call, operands, rotation)), pairs_(PairsOf(call)) {}
 
-  std::string Refusal(Method method) const { return method == Method::kRing ? RingRefusal(call_) : heads_.Refusal(); }
+  std::string Refusal(Method method) const { return method == Method::kRing ? RingRefusal(call_) : call_.heads.Refusal(); }
 
   Plan Of(Method method, std::string reason) const {
-    Bytes bytes = method == Method::kRing ? RingBytes(call_, sizes_) : AllToAllBytes(call_, sizes_, heads_);
+    Bytes bytes = method == Method::kRing ? RingBytes(call_, sizes_) : AllToAllBytes(call_, sizes_);
     Plan plan{method, std::move(reason), std::move(bytes.forward), std::move(bytes.backward), pairs_};
     if (plan.pairs && method == Method::kAllToAll) std::ranges::fill(*plan.pairs, Sum() / call_.exchange.ranks());
     return plan;
@@ -151,7 +147,6 @@ class Plans {
 
   const Call& call_;
   Sizes sizes_;
-  DealtHeads heads_;
   std::optional<std::vector<int64_t>> pairs_;
 };
 

@@ -12,6 +12,20 @@
 #include "distributed/agreement.h"
 #include "distributed/call.h"
 #include "heed/nn/distributed.h"
+#include "heed/option_names.h"
+
+namespace heed {
+
+template <>
+inline constexpr auto kChoices<nn::distributed::Layout> = std::to_array<ChoiceName<nn::distributed::Layout>>(
+    {{"contiguous", nn::distributed::Layout::kContiguous}, {"zigzag", nn::distributed::Layout::kZigzag}});
+template <>
+inline constexpr auto kChoices<nn::distributed::Method> =
+    std::to_array<ChoiceName<nn::distributed::Method>>({{"auto", nn::distributed::Method::kAuto},
+                                                        {"ring", nn::distributed::Method::kRing},
+                                                        {"all_to_all", nn::distributed::Method::kAllToAll}});
+
+}  // namespace heed
 
 namespace heed::nn::distributed {
 

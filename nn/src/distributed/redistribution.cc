@@ -40,7 +40,7 @@ std::vector<at::Tensor> Redistribution::Scatter(Side side, const std::vector<at:
                                                 const std::string& what) const {
   const int ranks = call_->exchange.ranks();
   const int64_t tokens = PartsOf(side).length(call_->rank());
-  const int64_t all_heads = side == Side::kQuery ? heads_.q_heads : heads_.kv_heads;
+  const int64_t all_heads = side == Side::kQuery ? call_->heads.q_heads : call_->heads.kv_heads;
   std::vector<OfRank> sent(static_cast<std::size_t>(ranks));
   std::vector<std::vector<Shape>> shapes(sent.size());
   std::vector<at::Tensor> totals;

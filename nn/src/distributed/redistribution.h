@@ -9,7 +9,6 @@
 #include <ATen/core/Tensor.h>
 
 #include "distributed/call.h"
-#include "distributed/dealt_heads.h"
 
 namespace heed::nn::distributed {
 
@@ -18,7 +17,7 @@ enum class Side : uint8_t { kQuery, kKey };
 
 class Redistribution {
  public:
-  Redistribution(const Call& call, DealtHeads heads) : call_(&call), heads_(heads) {}
+  explicit Redistribution(const Call& call) : call_(&call) {}
 
   // [B, all heads, own tokens, width] -> [B, own heads, all tokens, width]
   std::vector<at::Tensor> Gather(const std::vector<Side>& sides, const std::vector<at::Tensor>& parts,
@@ -30,13 +29,14 @@ class Redistribution {
   using Shape = std::vector<int64_t>;
   using OfRank = std::vector<at::Tensor>;
   const Parts& PartsOf(Side side) const { return side == Side::kQuery ? call_->queries : call_->keys; }
-  Piece HeadsOf(Side side, int rank) const { return side == Side::kQuery ? heads_.Queries(rank) : heads_.Keys(rank); }
+  Piece HeadsOf(Side side, int rank) const {
+    return side == Side::kQuery ? call_->heads.Queries(rank) : call_->heads.Keys(rank);
+  }
   // What every rank sent to this one, by rank; shapes likewise.
   std::vector<OfRank> Swapped(std::vector<OfRank> sent, const std::vector<std::vector<Shape>>& shapes,
                               const std::string& what) const;
 
   const Call* call_;
-  DealtHeads heads_;
 };
 
 }  // namespace heed::nn::distributed

@@ -15,8 +15,6 @@
 namespace heed::nn::distributed {
 namespace {
 
-using torch::autograd::AutogradContext;
-using torch::autograd::Function;
 using torch::autograd::variable_list;
 
 at::Tensor RowsOf(const at::Tensor& tensor, Piece rows) {
@@ -86,7 +84,6 @@ class RingSums {
   std::vector<at::Tensor> OfKeys(const HeldKeys& held) {
     HeldKeys found{held.pieces, {}};
     for (const std::size_t t : wanted_) found.tensors.push_back(at::zeros(held.tensors[t - kKey].sizes(), at::kDouble));
-    if (!call_.needs_gradient) return found.tensors;
     for (const HeldBlock& block : steps_.Blocks(held)) {
       const at::Tensor key = held.Of(0, block.piece, block.columns).to(wide_),
                        value = held.Of(1, block.piece, block.columns).to(wide_);
@@ -157,60 +154,34 @@ class RingSums {
   std::vector<at::Tensor> own_, totals_;  // of those
 };
 
-std::optional<at::Tensor> Present(const at::Tensor& tensor) {
-  return tensor.defined() ? std::optional<at::Tensor>(tensor) : std::nullopt;
-}
-
-// The backward pass. It is a function of its own so that asking for its derivative raises.
-struct RingGradient : Function<RingGradient> {
-  static variable_list forward(AutogradContext*, const std::optional<at::Tensor>& d_output,
-                               const std::optional<at::Tensor>& d_lse, at::TensorList saved, const SharedCall& call) {
-    RingState state{saved[0], saved[1], saved[2], saved[3].numel() > 0 ? saved[3] : at::Tensor()};
-    const variable_list present(saved.begin() + 4, saved.end());
-    RingSums sums(*call, OperandsOf(call->given, present), std::move(state), d_output.value_or(at::Tensor()),
-                  d_lse.value_or(at::Tensor()));
-    return Wanting(sums.Compute());
-  }
-
-  static variable_list backward(AutogradContext*, const variable_list&) { RefuseSecondDerivative(); }
-};
-
-struct RingFunction : Function<RingFunction> {
-  static variable_list forward(AutogradContext* ctx, at::TensorList present, const SharedCall& call) {
-    const at::Tensor &query = present[0], &key = present[1], &value = present[2];
-    const at::ScalarType own = query.scalar_type(), wide = AccumulatorType(own);
-    const at::Tensor queries = query.to(wide);
-    const Steps steps(*call);
-    Merged merged(query.size(0), query.size(1), query.size(2), value.size(3), call->statistics);
-    steps.Travel({key, value}, "whose keys and values it needs", [&](int, int, const HeldKeys& held) {
-      for (const HeldBlock& block : steps.Blocks(held)) {
-        const Part part =
-            PartOf(RowsOf(queries, block.rows), held.Of(0, block.piece, block.columns).to(wide),
-                   held.Of(1, block.piece, block.columns).to(wide), call->whole.OptionsOf(block.block), call->statistics);
-        merged.Add(block.rows, part);
-      }
-    });
-    merged.AddSinks(call->whole.options().tensors().sinks);
-    const at::Tensor output = merged.Output(wide);
-    variable_list saved{output, merged.Nearest(wide), merged.Correction(wide),
-                        merged.Far().defined() ? merged.Far() : at::empty({0}, at::kBool)};
-    saved.insert(saved.end(), present.begin(), present.end());
-    ctx->save_for_backward(saved);
-    KeepCall(ctx, call);
-    const at::Tensor statistics = call->statistics ? merged.Statistics(wide) : at::empty({0}, query.options().dtype(wide));
-    ctx->mark_non_differentiable({statistics});
-    return {own == wide ? output : merged.Output(own), merged.Lse(wide), statistics};
-  }
-
-  static variable_list backward(AutogradContext* ctx, const variable_list& d_outputs) {
-    const SharedCall call = KeptCall(ctx);
-    const variable_list saved = ctx->get_saved_variables();
-    return InPlaces(*call, RingGradient::apply(Present(d_outputs[0]), Present(d_outputs[1]), at::TensorList(saved), call));
-  }
-};
-
 }  // namespace
 
-variable_list RingAttention(at::TensorList present, const SharedCall& call) { return RingFunction::apply(present, call); }
+AttentionOutput RingForward(const Call& call, const Operands& operands, variable_list& saved) {
+  const at::Tensor &query = operands.query, &value = operands.value;
+  const at::ScalarType own = query.scalar_type(), wide = AccumulatorType(own);
+  const at::Tensor queries = query.to(wide);
+  const Steps steps(call);
+  Merged merged(query.size(0), query.size(1), query.size(2), value.size(3), call.statistics);
+  steps.Travel({operands.key, value}, "whose keys and values it needs", [&](int, int, const HeldKeys& held) {
+    for (const HeldBlock& block : steps.Blocks(held)) {
+      const Part part =
+          PartOf(RowsOf(queries, block.rows), held.Of(0, block.piece, block.columns).to(wide),
+                 held.Of(1, block.piece, block.columns).to(wide), call.whole.OptionsOf(block.block), call.statistics);
+      merged.Add(block.rows, part);
+    }
+  });
+  merged.AddSinks(call.whole.options().tensors().sinks);
+  const at::Tensor output = merged.Output(wide);
+  saved = {output, merged.Nearest(wide), merged.Correction(wide), merged.Far()};
+  return {own == wide ? output : merged.Output(own),
+          merged.Lse(wide),
+          {},
+          call.statistics ? merged.Statistics(wide) : at::Tensor()};
+}
+
+Gradients RingBackward(const Call& call, const variable_list& d_results, const variable_list& saved, const Operands& operands) {
+  RingSums sums(call, operands, {saved[0], saved[1], saved[2], saved[3]}, d_results[0], d_results[1]);
+  return sums.Compute();
+}
 
 }  // namespace heed::nn::distributed

@@ -1,6 +1,5 @@
 #include "distributed/rotation.h"
 
-#include <algorithm>
 #include <cstddef>
 #include <optional>
 #include <string>
@@ -8,13 +7,12 @@
 #include <vector>
 
 #include <ATen/ATen.h>
-#include <ATen/core/ivalue.h>
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/nn/module.h>
 
 #include "distributed/agreement.h"
-#include "distributed/call.h"
+#include "operator_node.h"
 
 namespace heed::nn::distributed {
 namespace {
@@ -31,11 +29,6 @@ struct Rotation {
   at::Tensor last;           // of a rotation that depends on the length of the text where it ends, [1]
 };
 using SharedRotation = std::shared_ptr<const Rotation>;
-
-struct RotationHolder : torch::CustomClassHolder {
-  explicit RotationHolder(SharedRotation value) : rotation(std::move(value)) {}
-  SharedRotation rotation;
-};
 
 // Of the places of all tokens, [N], [B, N] or [B, N, axes], those of a rank.
 at::Tensor OwnPlaces(const TokenPositions& places, const Parts& parts, int rank) {
@@ -119,15 +112,14 @@ void SumOfTrained(const Exchange& exchange, const variable_list& trained, variab
 struct RotationFunction : Function<RotationFunction> {
   static variable_list forward(AutogradContext* ctx, at::TensorList inputs, const SharedRotation& rotation) {
     ctx->save_for_backward(inputs.vec());
-    ctx->saved_data["rotation"] = c10::IValue::make_capsule(c10::make_intrusive<RotationHolder>(rotation));
+    ctx->saved_data["rotation"] = Held(rotation);
     const auto [queries, keys] = Rotate(*rotation, inputs[0], inputs[1]);
     // What a scheme returns as it was given may not be both an input and an output of a Function.
     return {queries.is_same(inputs[0]) ? queries.clone() : queries, keys.is_same(inputs[1]) ? keys.clone() : keys};
   }
 
   static variable_list backward(AutogradContext* ctx, const variable_list& d_outputs) {
-    const SharedRotation rotation =
-        c10::static_intrusive_pointer_cast<RotationHolder>(ctx->saved_data["rotation"].toCapsule())->rotation;
+    const SharedRotation rotation = HeldIn<Rotation>(ctx->saved_data["rotation"]);
     const variable_list saved = ctx->get_saved_variables();
     const variable_list trained(saved.begin() + 2, saved.end());
     const at::AutoGradMode with_gradients(true);

@@ -1,19 +1,18 @@
 #include "heed/nn/sequence_part.h"
 
-#include <cstddef>
 #include <memory>
 #include <optional>
 #include <utility>
 #include <vector>
 
 #include <ATen/ATen.h>
-#include <torch/csrc/autograd/custom_function.h>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 
 #include "attention_call.h"
 #include "distributed/parts.h"
 #include "heed/nn/attention_position.h"
 #include "heed/nn/dropout.h"
+#include "operator_node.h"
 #include "refuse.h"
 #include "sequence.h"
 
@@ -52,19 +51,11 @@ void RequireOwnSteps(int64_t steps) {
 
 // The tensor, whose gradient is divided by the number of ranks: attention returns that of all of them, and each hands on its
 // share.
-struct ShareFunction : torch::autograd::Function<ShareFunction> {
-  static at::Tensor forward(torch::autograd::AutogradContext* ctx, const at::Tensor& x, int64_t ranks) {
-    ctx->saved_data["ranks"] = ranks;
-    return x.view_as(x);
-  }
-  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* ctx,
-                                                 const torch::autograd::variable_list& gradients) {
-    return {gradients[0] / ctx->saved_data["ranks"].toInt(), at::Tensor()};
-  }
-};
-
 at::Tensor Shared(const at::Tensor& x, int64_t ranks) {
-  return x.defined() && x.requires_grad() && at::GradMode::is_enabled() ? ShareFunction::apply(x, ranks) : x;
+  if (!WantsNode(x)) return x;
+  at::Tensor shared = x.view_as(x);
+  shared.register_hook([ranks](const at::Tensor& gradient) { return gradient / ranks; });
+  return shared;
 }
 
 AttentionTensors Shared(AttentionTensors tensors, int64_t ranks) {

@@ -1,16 +1,15 @@
 #include "distributed/zigzag.h"
 
-#include <cstddef>
 #include <memory>
 #include <utility>
 #include <vector>
 
 #include <ATen/ATen.h>
-#include <ATen/core/ivalue.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "distributed/agreement.h"
 #include "distributed/parts.h"
+#include "operator_node.h"
 #include "refuse.h"
 #include "tensor_view.h"
 #include "version.h"
@@ -28,11 +27,6 @@ struct Move {
   int64_t dim;
 };
 using SharedMove = std::shared_ptr<const Move>;
-
-struct MoveHolder : torch::CustomClassHolder {
-  explicit MoveHolder(SharedMove value) : move(std::move(value)) {}
-  SharedMove move;
-};
 
 // Tokens that go from one rank to another: how many, where they lie there, and where they come to lie.
 struct Moving {
@@ -86,12 +80,12 @@ at::Tensor Redistributed(const Move& move, const at::Tensor& x) {
 
 struct MoveFunction : Function<MoveFunction> {
   static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x, const SharedMove& move) {
-    ctx->saved_data["move"] = c10::IValue::make_capsule(c10::make_intrusive<MoveHolder>(move));
+    ctx->saved_data["move"] = Held(move);
     return Redistributed(*move, x.movedim(move->dim, 0)).movedim(0, move->dim);
   }
 
   static variable_list backward(AutogradContext* ctx, const variable_list& d_moved) {
-    const SharedMove move = c10::static_intrusive_pointer_cast<MoveHolder>(ctx->saved_data["move"].toCapsule())->move;
+    const SharedMove move = HeldIn<Move>(ctx->saved_data["move"]);
     const auto back = std::make_shared<const Move>(Move{move->exchange, move->after, move->before, move->dim});
     return {MoveFunction::apply(d_moved[0], back), at::Tensor()};
   }
