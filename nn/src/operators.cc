@@ -3,9 +3,9 @@
 #include <torch/library.h>
 
 #include "heed/attention.h"
-#include "heed/error.h"
 #include "heed/nn/attention.h"
 #include "heed/positions.h"
+#include "refuse.h"
 #include "tensor_view.h"
 #include "translate_errors.h"
 #include "version.h"
@@ -16,22 +16,13 @@ namespace {
 at::Tensor SinusoidalTableOperator(int64_t steps, int64_t width, int64_t first_position, c10::string_view layout, double base,
                                    c10::string_view angles, c10::string_view spacing) {
   return TranslateErrors([&] {
-    if (steps < 0) throw InvalidArgument("steps: expected at least 0, got " + std::to_string(steps));
-    if (width < 0) throw InvalidArgument("width: expected at least 0, got " + std::to_string(width));
+    if (steps < 0) Refuse("steps: expected at least 0, got ", steps);
+    if (width < 0) Refuse("width: expected at least 0, got ", width);
     SinusoidalOptions options;
     options.base = base;
-    if (layout != "interleaved" && layout != "halves") {
-      throw InvalidArgument("layout: expected 'interleaved' or 'halves', got '" + std::string(layout) + "'");
-    }
-    if (angles != "f64" && angles != "f32") {
-      throw InvalidArgument("angles: expected 'f64' or 'f32', got '" + std::string(angles) + "'");
-    }
-    if (spacing != "geometric" && spacing != "inclusive") {
-      throw InvalidArgument("spacing: expected 'geometric' or 'inclusive', got '" + std::string(spacing) + "'");
-    }
-    options.layout = layout == "halves" ? SinusoidalLayout::kHalves : SinusoidalLayout::kInterleaved;
-    options.angles = angles == "f32" ? Angles::kFloat32 : Angles::kFloat64;
-    options.spacing = spacing == "inclusive" ? SinusoidalSpacing::kInclusive : SinusoidalSpacing::kGeometric;
+    if (IsSecond("layout", layout, "interleaved", "halves")) options.layout = SinusoidalLayout::kHalves;
+    if (IsSecond("angles", angles, "f64", "f32")) options.angles = Angles::kFloat32;
+    if (IsSecond("spacing", spacing, "geometric", "inclusive")) options.spacing = SinusoidalSpacing::kInclusive;
     at::Tensor table = at::empty({steps, width}, at::kFloat);
     if (table.numel() > 0) SinusoidalTable(options, first_position, ViewOf<float, 2>(table));
     return table;

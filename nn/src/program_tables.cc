@@ -12,6 +12,7 @@
 
 #include "heed/error.h"
 #include "heed/nn/attention.h"
+#include "refuse.h"
 #include "tensor_view.h"
 
 namespace heed::nn {
@@ -30,7 +31,7 @@ void ForEachTable(const std::vector<int64_t>& extents, const Visit& visit) {
     for (std::size_t r = 0; r < extent.size(); ++r) {
       extent[r] = extents[at + 1 + r];
       if (extent[r] < 0 || __builtin_mul_overflow(size, extent[r], &size))
-        throw InvalidArgument("extents: expected those of tables, got " + std::to_string(extent[r]));
+        Refuse("extents: expected those of tables, got ", extent[r]);
     }
     visit(whole, extent, used[whole], size);
     if (__builtin_add_overflow(used[whole], size, &used[whole])) throw InvalidArgument("extents: too large");
@@ -40,9 +41,8 @@ void ForEachTable(const std::vector<int64_t>& extents, const Visit& visit) {
 void CheckCount(const char* option, const char* kind, const at::Tensor& numbers, int64_t expected) {
   const int64_t count = numbers.defined() ? numbers.numel() : 0;
   if (count != expected) {
-    throw InvalidArgument(std::string(option) + "_" + kind + ": expected the " + std::to_string(expected) +
-                          " numbers of the tables, end to end, got " +
-                          (numbers.defined() ? ShapeText(numbers) : std::string("none")));
+    Refuse(option, "_", kind, ": expected the ", expected, " numbers of the tables, end to end, got ",
+           numbers.defined() ? ShapeText(numbers) : std::string("none"));
   }
 }
 
@@ -58,19 +58,16 @@ Program KnownProgram(const std::string& text) {
   return known.emplace(text, Program::FromText(text)).first->second;
 }
 
-// Tables end to end, as the options keep them.
-struct Flat {
-  std::vector<int64_t> extents;
-  at::Tensor reals, wholes;
-};
-
-at::Tensor EndToEnd(const std::vector<at::Tensor>& parts) {
+at::Tensor EndToEnd(std::vector<at::Tensor> parts) {
+  std::erase_if(parts, [](const at::Tensor& part) { return !part.defined(); });
   if (parts.empty()) return {};
   return parts.size() == 1 ? parts.front() : at::cat(parts);
 }
 
-Flat Flatten(const char* option, const std::vector<at::Tensor>& tables) {
-  Flat flat;
+// The extents of tables, and their numbers end to end.
+std::vector<int64_t> Flatten(const char* option, const std::vector<at::Tensor>& tables, at::Tensor& all_reals,
+                             at::Tensor& all_wholes) {
+  std::vector<int64_t> extents;
   std::vector<at::Tensor> reals, wholes;
   for (std::size_t place = 0; place < tables.size(); ++place) {
     const at::Tensor& table = tables[place];
@@ -78,23 +75,17 @@ Flat Flatten(const char* option, const std::vector<at::Tensor>& tables) {
     CheckDense(name.c_str(), table);
     const bool real = table.is_floating_point();
     if (table.dim() > 4 || (!real && !at::isIntegralType(table.scalar_type(), /*includeBool=*/true)))
-      throw InvalidArgument(name + ": expected at most 4 dimensions of floating point, integers or bool, got " +
-                            ShapeText(table) + " " + at::toString(table.scalar_type()));
-    flat.extents.push_back(real ? 0 : 1);
-    for (int64_t r = 0; r < 4; ++r) flat.extents.push_back(r < 4 - table.dim() ? 1 : table.size(r - 4 + table.dim()));
+      Refuse(name, ": expected at most 4 dimensions of floating point, integers or bool, got ", ShapeText(table), " ",
+             table.scalar_type());
+    extents.push_back(real ? 0 : 1);
+    for (int64_t r = 0; r < 4; ++r) extents.push_back(r < 4 - table.dim() ? 1 : table.size(r - 4 + table.dim()));
     const bool narrow = table.scalar_type() != at::kDouble && table.scalar_type() != at::kFloat;
     const at::Tensor typed = real ? (narrow ? table.to(at::kFloat) : table) : table.to(at::kLong);
     (real ? reals : wholes).push_back(typed.reshape({-1}));
   }
-  flat.reals = EndToEnd(reals);
-  flat.wholes = EndToEnd(wholes);
-  return flat;
-}
-
-// The numbers of two programs' tables, end to end.
-at::Tensor Joined(const at::Tensor& first, const at::Tensor& second) {
-  if (!first.defined() || !second.defined()) return first.defined() ? first : second;
-  return at::cat({first, second});
+  all_reals = EndToEnd(reals);
+  all_wholes = EndToEnd(wholes);
+  return extents;
 }
 
 }  // namespace
@@ -102,8 +93,7 @@ at::Tensor Joined(const at::Tensor& first, const at::Tensor& second) {
 template <class A>
 std::vector<ProgramTable> ProgramTables(const char* option, const std::vector<int64_t>& extents, const at::Tensor& reals,
                                         const at::Tensor& wholes) {
-  if (extents.size() % kPerTable != 0)
-    throw InvalidArgument(std::string(option) + "_extents: expected a kind and four extents for each table");
+  if (extents.size() % kPerTable != 0) Refuse(option, "_extents: expected a kind and four extents for each table");
   std::array<int64_t, 2> counts{};
   ForEachTable(extents, [&](bool whole, const auto&, int64_t first, int64_t size) { counts[whole] = first + size; });
   CheckCount(option, "reals", reals, counts[0]);
@@ -137,41 +127,33 @@ template std::vector<View<float, 4>> ProgramGradients<float>(const std::vector<i
 template std::vector<View<double, 4>> ProgramGradients<double>(const std::vector<int64_t>&, const at::Tensor&);
 
 AttentionOptions& AttentionOptions::score(const ScoreProgram& program, const std::vector<at::Tensor>& tables) {
-  Flat flat = Flatten("score", tables);
+  score_extents_ = Flatten("score", tables, tensors_.score_reals, tensors_.score_wholes);
   score_ = program;
-  score_extents_ = std::move(flat.extents);
-  tensors_.score_reals = std::move(flat.reals);
-  tensors_.score_wholes = std::move(flat.wholes);
   return *this;
 }
 
 void PutBefore(const ScoreProgram& program, const std::vector<at::Tensor>& tables, AttentionOptions& options) {
   const auto captured = static_cast<std::size_t>(program.tables());
   if (tables.size() < captured) {
-    throw InvalidArgument("position: its program captured " + std::to_string(captured) + " tables, got " +
-                          std::to_string(tables.size()));
+    Refuse("position: its program captured ", captured, " tables, got ", tables.size());
   }
   const std::optional<ScoreProgram> own = options.score();
-  const std::vector<int64_t> extents = options.score_extents();
-  const at::Tensor reals = options.tensors().score_reals, wholes = options.tensors().score_wholes;
+  const std::vector<int64_t> own_extents = options.score_extents();
+  AttentionTensors& tensors = options.tensors();
+  const at::Tensor own_reals = tensors.score_reals, own_wholes = tensors.score_wholes;
   options.score(program, {tables.begin(), tables.begin() + static_cast<std::ptrdiff_t>(captured)});
   if (!own) return;
-  std::vector<int64_t> all = options.score_extents();
-  all.insert(all.end(), extents.begin(), extents.end());
-  const at::Tensor all_reals = Joined(options.tensors().score_reals, reals);
-  const at::Tensor all_wholes = Joined(options.tensors().score_wholes, wholes);
-  options.score(program.Then(*own));
-  options.score_extents(std::move(all));
-  options.tensors().score_reals = all_reals;
-  options.tensors().score_wholes = all_wholes;
+  std::vector<int64_t> extents = options.score_extents();
+  extents.insert(extents.end(), own_extents.begin(), own_extents.end());
+  const at::Tensor reals = EndToEnd({tensors.score_reals, own_reals}), wholes = EndToEnd({tensors.score_wholes, own_wholes});
+  options.score(program.Then(*own)).score_extents(std::move(extents));
+  tensors.score_reals = reals;
+  tensors.score_wholes = wholes;
 }
 
 AttentionOptions& AttentionOptions::mask_program(const MaskProgram& program, const std::vector<at::Tensor>& tables) {
-  Flat flat = Flatten("mask_program", tables);
+  mask_extents_ = Flatten("mask_program", tables, tensors_.mask_reals, tensors_.mask_wholes);
   mask_program_ = program;
-  mask_extents_ = std::move(flat.extents);
-  tensors_.mask_reals = std::move(flat.reals);
-  tensors_.mask_wholes = std::move(flat.wholes);
   return *this;
 }
 

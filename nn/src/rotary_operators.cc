@@ -3,7 +3,6 @@
 #include <initializer_list>
 #include <optional>
 #include <span>
-#include <string>
 #include <utility>
 #include <vector>
 
@@ -11,9 +10,9 @@
 #include <torch/csrc/autograd/autograd_not_implemented_fallback.h>
 #include <torch/library.h>
 
-#include "heed/error.h"
 #include "heed/nn/rotary.h"
 #include "heed/positions.h"
+#include "refuse.h"
 #include "rotary_call.h"
 #include "tensor_view.h"
 #include "translate_errors.h"
@@ -24,23 +23,18 @@ namespace {
 using OptionalTensor = std::optional<at::Tensor>;
 
 RotaryLayout ParseLayout(std::string_view name) {
-  if (name == "half") return RotaryLayout::kHalf;
-  if (name == "interleaved") return RotaryLayout::kInterleaved;
-  throw InvalidArgument("layout: expected 'half' or 'interleaved', got '" + std::string(name) + "'");
+  return IsSecond("layout", name, "half", "interleaved") ? RotaryLayout::kInterleaved : RotaryLayout::kHalf;
 }
 
 Angles ParseAngles(std::string_view name) {
-  if (name == "f64") return Angles::kFloat64;
-  if (name == "f32_hf") return Angles::kFloat32;
-  throw InvalidArgument("angles: expected 'f64' or 'f32_hf', got '" + std::string(name) + "'");
+  return IsSecond("angles", name, "f64", "f32_hf") ? Angles::kFloat32 : Angles::kFloat64;
 }
 
 at::Tensor RotaryOperator(const at::Tensor& x, const at::Tensor& cos, const at::Tensor& sin, const OptionalTensor& positions,
                           c10::string_view layout, int64_t rotary_dim, bool inverse) {
   return TranslateErrors([&] {
     if (cos.dim() == 0 || rotary_dim != 2 * cos.size(-1)) {
-      throw InvalidArgument("rotary_dim: expected twice the columns of cos, " +
-                            std::to_string(cos.dim() == 0 ? 0 : 2 * cos.size(-1)) + ", got " + std::to_string(rotary_dim));
+      Refuse("rotary_dim: expected twice the columns of cos, ", cos.dim() == 0 ? 0 : 2 * cos.size(-1), ", got ", rotary_dim);
     }
     return RotaryForward(x, cos, sin, positions.value_or(at::Tensor()), {ParseLayout(layout), inverse});
   });
@@ -78,13 +72,12 @@ std::tuple<at::Tensor, at::Tensor> TableOperator(const at::Tensor& positions, co
                                                  at::ScalarType dtype) {
   return TranslateErrors([&] {
     if (frequencies.dim() != 1 || frequencies.scalar_type() != at::kDouble) {
-      throw InvalidArgument("frequencies: expected float64 [rotary_dim/2], got " +
-                            std::string(at::toString(frequencies.scalar_type())) + " of " + std::to_string(frequencies.dim()) +
-                            " dimensions");
+      Refuse("frequencies: expected float64 [rotary_dim/2], got ", frequencies.scalar_type(), " of ", frequencies.dim(),
+             " dimensions");
     }
     if (attention_factor.numel() != 1 || attention_factor.scalar_type() != at::kDouble) {
-      throw InvalidArgument("attention_factor: expected one float64 number, got " +
-                            std::string(at::toString(attention_factor.scalar_type())) + " " + ShapeText(attention_factor));
+      Refuse("attention_factor: expected one float64 number, got ", attention_factor.scalar_type(), " ",
+             ShapeText(attention_factor));
     }
     RotaryFrequencies numbers;
     const at::Tensor list = Dense("frequencies", frequencies).contiguous();
@@ -97,34 +90,6 @@ std::tuple<at::Tensor, at::Tensor> TableOperator(const at::Tensor& positions, co
   });
 }
 
-// The arguments of the schema that describe a scaling.
-struct ScalingArguments {
-  c10::string_view rope_type;
-  double factor;
-  int64_t original_length;
-  const std::vector<double>&short_factors, &long_factors;
-  double beta_fast, beta_slow;
-  bool truncate;
-  double low_frequency_factor, high_frequency_factor;
-  std::optional<double> attention_factor, mscale, mscale_all_dim;
-
-  RotaryScaling Parse() const {
-    if (rope_type == "default") return std::monostate{};
-    if (rope_type == "linear") return LinearScaling{factor};
-    if (rope_type == "ntk") return NtkScaling{factor};
-    if (rope_type == "dynamic") return DynamicScaling{factor, original_length};
-    if (rope_type == "yarn") {
-      return YarnScaling{factor, original_length, beta_fast, beta_slow, truncate, attention_factor, mscale, mscale_all_dim};
-    }
-    if (rope_type == "longrope") {
-      return LongRopeScaling{short_factors, long_factors, original_length, factor, attention_factor};
-    }
-    if (rope_type == "llama3") return Llama3Scaling{factor, low_frequency_factor, high_frequency_factor, original_length};
-    throw InvalidArgument("rope_type: expected default, linear, ntk, dynamic, yarn, longrope or llama3, got '" +
-                          std::string(rope_type) + "'");
-  }
-};
-
 // NOLINTBEGIN(performance-unnecessary-value-param, readability-function-size): one parameter for each of the schema
 std::tuple<at::Tensor, at::Tensor> FrequenciesOperator(int64_t rotary_dim, double base, const OptionalTensor& positions,
                                                        c10::string_view rope_type, double factor, int64_t original_length,
@@ -134,13 +99,22 @@ std::tuple<at::Tensor, at::Tensor> FrequenciesOperator(int64_t rotary_dim, doubl
                                                        std::optional<double> attention_factor, std::optional<double> mscale,
                                                        std::optional<double> mscale_all_dim, c10::string_view angles) {
   return TranslateErrors([&] {
-    const ScalingArguments scaling{rope_type,        factor,    original_length, short_factors,        long_factors,
-                                   beta_fast,        beta_slow, truncate,        low_frequency_factor, high_frequency_factor,
-                                   attention_factor, mscale,    mscale_all_dim};
+    const auto scaling = [&]() -> RotaryScaling {
+      if (rope_type == "default") return std::monostate{};
+      if (rope_type == "linear") return LinearScaling{factor};
+      if (rope_type == "ntk") return NtkScaling{factor};
+      if (rope_type == "dynamic") return DynamicScaling{factor, original_length};
+      if (rope_type == "yarn")
+        return YarnScaling{factor, original_length, beta_fast, beta_slow, truncate, attention_factor, mscale, mscale_all_dim};
+      if (rope_type == "longrope")
+        return LongRopeScaling{short_factors, long_factors, original_length, factor, attention_factor};
+      if (rope_type == "llama3") return Llama3Scaling{factor, low_frequency_factor, high_frequency_factor, original_length};
+      Refuse("rope_type: expected default, linear, ntk, dynamic, yarn, longrope or llama3, got '", rope_type, "'");
+    };
     RotaryOptions options;
     options.rotary_dim = rotary_dim;
     options.base = base;
-    options.scaling = scaling.Parse();
+    options.scaling = scaling();
     options.angles = ParseAngles(angles);
     const RotaryFrequencies result = ComputeRotaryFrequencies(options, positions ? LengthOf(*positions) : 0);
     return std::make_tuple(at::tensor(result.values, at::kDouble), at::scalar_tensor(result.attention_factor, at::kDouble));
@@ -151,7 +125,7 @@ std::tuple<at::Tensor, at::Tensor> FrequenciesOperator(int64_t rotary_dim, doubl
 at::Tensor T5BucketsOperator(int64_t reach, int64_t buckets, int64_t max_distance, bool bidirectional) {
   return TranslateErrors([&] {
     constexpr int64_t kFarthest = int64_t{1} << 30;
-    if (reach < 0 || reach > kFarthest) throw InvalidArgument("reach: expected 0 to 2^30, got " + std::to_string(reach));
+    if (reach < 0 || reach > kFarthest) Refuse("reach: expected 0 to 2^30, got ", reach);
     at::Tensor result = at::empty({2 * reach + 1}, at::kLong);
     T5Buckets({buckets, max_distance, bidirectional}, reach, ViewOf<int64_t, 1>(result));
     return result;
