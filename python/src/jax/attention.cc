@@ -83,28 +83,33 @@ BiasGradients<A> TableGradients(const CallSlice& slice) {
 }
 
 template <class T>
+BackwardInputs<T> BackwardInputsOf(const CallSlice& slice) {
+  using A = Accum<T>;
+  return {.q = slice.TokensIn<T>("query"),
+          .k = slice.TokensIn<T>("key"),
+          .v = slice.TokensIn<T>("value"),
+          .out = slice.TokensIn<T>("output"),
+          .lse = slice.RowsIn<A>("lse"),
+          .d_out = slice.TokensIn<T>("d_output"),
+          .d_lse = slice.RowsIn<A>("d_lse"),
+          .remainder = slice.TokensIn<BFloat16>("remainder"),
+          .correction = slice.RowsIn<A>("correction")};
+}
+
+template <class T>
 void BackwardSlice(const CallSlice& slice, Workspace& workspace, Executor& executor) {
   using A = Accum<T>;
   const Options<A> options(slice);
   const LargestKeys largest(slice.RowsIn<int32_t>("largest_key"));
-  const StatisticGradients<A> statistics{.entropy = slice.RowsIn<A>("entropy"),
-                                         .max_weight = slice.RowsIn<A>("max_weight"),
-                                         .mean_distance = slice.RowsIn<A>("mean_distance"),
-                                         .largest_key = largest.view(),
-                                         .d_entropy = slice.RowsIn<A>("d_entropy"),
-                                         .d_max_weight = slice.RowsIn<A>("d_max_weight"),
-                                         .d_mean_distance = slice.RowsIn<A>("d_mean_distance")};
-  Backward<T>(options.attention(),
-              {.q = slice.TokensIn<T>("query"),
-               .k = slice.TokensIn<T>("key"),
-               .v = slice.TokensIn<T>("value"),
-               .out = slice.TokensIn<T>("output"),
-               .lse = slice.RowsIn<A>("lse"),
-               .d_out = slice.TokensIn<T>("d_output"),
-               .d_lse = slice.RowsIn<A>("d_lse"),
-               .remainder = slice.TokensIn<BFloat16>("remainder"),
-               .correction = slice.RowsIn<A>("correction"),
-               .statistics = statistics},
+  BackwardInputs<T> inputs = BackwardInputsOf<T>(slice);
+  inputs.statistics = {.entropy = slice.RowsIn<A>("entropy"),
+                       .max_weight = slice.RowsIn<A>("max_weight"),
+                       .mean_distance = slice.RowsIn<A>("mean_distance"),
+                       .largest_key = largest.view(),
+                       .d_entropy = slice.RowsIn<A>("d_entropy"),
+                       .d_max_weight = slice.RowsIn<A>("d_max_weight"),
+                       .d_mean_distance = slice.RowsIn<A>("d_mean_distance")};
+  Backward<T>(options.attention(), inputs,
               {.q = slice.TokensOut<T>("query"),
                .k = slice.TokensOut<T>("key"),
                .v = slice.TokensOut<T>("value"),
@@ -148,21 +153,13 @@ template <class T>
 void BackwardTangentSlice(const CallSlice& slice, Workspace& workspace, Executor& executor) {
   using A = Accum<T>;
   const Options<A> options(slice);
-  const BackwardInputs<T> inputs{.q = slice.TokensIn<T>("query"),
-                                 .k = slice.TokensIn<T>("key"),
-                                 .v = slice.TokensIn<T>("value"),
-                                 .out = slice.TokensIn<T>("output"),
-                                 .lse = slice.RowsIn<A>("lse"),
-                                 .d_out = slice.TokensIn<T>("d_output"),
-                                 .d_lse = slice.RowsIn<A>("d_lse"),
-                                 .remainder = slice.TokensIn<BFloat16>("remainder"),
-                                 .correction = slice.RowsIn<A>("correction")};
   const RowTangents<T> of_rows{.out = slice.TokensIn<T>("t_output"),
                                .lse = slice.RowsIn<A>("t_lse"),
                                .d_out = slice.TokensIn<T>("t_d_output"),
                                .d_lse = slice.RowsIn<A>("t_d_lse")};
-  BackwardTangent<T>(options.attention(), inputs, TangentsOf<T>(slice), of_rows, slice.TokensOut<T>("query"),
-                     slice.TokensOut<T>("key"), slice.TokensOut<T>("value"), TableGradients<A>(slice), workspace, executor);
+  BackwardTangent<T>(options.attention(), BackwardInputsOf<T>(slice), TangentsOf<T>(slice), of_rows,
+                     slice.TokensOut<T>("query"), slice.TokensOut<T>("key"), slice.TokensOut<T>("value"),
+                     TableGradients<A>(slice), workspace, executor);
 }
 
 template <class T>
@@ -175,45 +172,31 @@ void WeightsSlice(const CallSlice& slice, Workspace& workspace, Executor& execut
              slice.Result<A, 4>("weights"), workspace, executor);
 }
 
-// Calls compute(slice, workspace, executor, T{}) for every slice.
+// Calls compute(T{}, slice, workspace, executor) for every slice; T: the type of elements.
 template <class Compute>
 void Run(Call& call, const Compute& compute) {
   FoldIntoBatch(call);
   const std::shared_ptr<Executor> executor = SharedThreads();
   const LentWorkspace workspace;
   WithElementType(call.inputs.Get("query").type, [&](auto element) {
-    ForEachSlice(call, [&](const CallSlice& slice) { compute(slice, *workspace, *executor, element); });
+    ForEachSlice(call, [&](const CallSlice& slice) { compute(element, slice, *workspace, *executor); });
   });
 }
 
 void RunForward(Call& call) {
-  Run(call, [](const CallSlice& slice, Workspace& workspace, Executor& executor, auto element) {
-    ForwardSlice<decltype(element)>(slice, workspace, executor);
-  });
+  Run(call, []<class T>(T, auto&... of) { ForwardSlice<T>(of...); });
 }
-
 void RunBackward(Call& call) {
-  Run(call, [](const CallSlice& slice, Workspace& workspace, Executor& executor, auto element) {
-    BackwardSlice<decltype(element)>(slice, workspace, executor);
-  });
+  Run(call, []<class T>(T, auto&... of) { BackwardSlice<T>(of...); });
 }
-
 void RunTangent(Call& call) {
-  Run(call, [](const CallSlice& slice, Workspace& workspace, Executor& executor, auto element) {
-    TangentSlice<decltype(element)>(slice, workspace, executor);
-  });
+  Run(call, []<class T>(T, auto&... of) { TangentSlice<T>(of...); });
 }
-
 void RunBackwardTangent(Call& call) {
-  Run(call, [](const CallSlice& slice, Workspace& workspace, Executor& executor, auto element) {
-    BackwardTangentSlice<decltype(element)>(slice, workspace, executor);
-  });
+  Run(call, []<class T>(T, auto&... of) { BackwardTangentSlice<T>(of...); });
 }
-
 void RunWeights(Call& call) {
-  Run(call, [](const CallSlice& slice, Workspace& workspace, Executor& executor, auto element) {
-    WeightsSlice<decltype(element)>(slice, workspace, executor);
-  });
+  Run(call, []<class T>(T, auto&... of) { WeightsSlice<T>(of...); });
 }
 
 }  // namespace
