@@ -34,7 +34,6 @@ def main():
     parser.add_argument("--types", default="float32,bfloat16")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
-    heed.set_num_threads(options.threads)
     torch.manual_seed(0)
     installed = heed.info()
     print(f"heed {installed['version']} on {installed['targets'][0]}, torch {torch.__version__}, {options.threads} threads")

@@ -101,7 +101,6 @@ def main():
     parser.add_argument("--tokens", type=int, default=32768)
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
-    heed.set_num_threads(options.threads)
     installed = heed.info()
     print(f"heed {installed['version']} on {installed['targets'][0]}, torch {torch.__version__}, {options.threads} threads")
     print(f"n {options.steps}, {options.heads} heads of {options.width}, float32, {options.rounds} rounds; ms, least and median")

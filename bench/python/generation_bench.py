@@ -7,13 +7,24 @@ the other in every round: the least and the median; and whether all wrote the sa
 """
 
 import argparse
+import contextlib
 import statistics
 
 import torch
-from transformers_ways import WAYS, transformers
+import transformers
 from turns import milliseconds
 
 import heed
+
+transformers.logging.set_verbosity_error()
+heed.transformers.register()
+
+# What a model is made with, and the context that it runs in.
+WAYS = {
+    "sdpa": ("sdpa", contextlib.nullcontext),
+    "sdpa inside replace_sdpa": ("sdpa", heed.replace_sdpa),
+    "heed": ("heed", contextlib.nullcontext),
+}
 
 
 def generation(way, tokens, written):
@@ -41,7 +52,6 @@ def main():
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
-    heed.set_num_threads(arguments.threads)
     written = {}
     times = milliseconds({way: generation(way, arguments.tokens, written) for way in WAYS}, arguments.rounds)
     print(f"torch {torch.__version__}, transformers {transformers.__version__}, {arguments.threads} threads")

@@ -6,10 +6,10 @@ the two take turns, so that a disturbance meets both.
 """
 
 import argparse
-import time
 
 import torch
 from torch.nn.functional import linear
+from turns import least_milliseconds, numbers
 
 
 def apart(X, weights, biases):
@@ -20,20 +20,6 @@ def joint(X, weights, biases):
     return linear(X, torch.cat(weights), torch.cat(biases)).split([weight.shape[0] for weight in weights], -1)
 
 
-def milliseconds(calls, seconds):
-    """The least time of each call within so many seconds."""
-    for call in calls.values():
-        call()
-    least = dict.fromkeys(calls, float("inf"))
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        for name, call in calls.items():
-            start = time.perf_counter_ns()
-            call()
-            least[name] = min(least[name], (time.perf_counter_ns() - start) / 1e6)
-    return least
-
-
 def forward(form, X, weights, biases):
     with torch.no_grad():
         form(X, weights, biases)
@@ -41,10 +27,6 @@ def forward(form, X, weights, biases):
 
 def both_ways(form, X, weights, biases, upstream):
     torch.autograd.grad(form(X, weights, biases), [X, *weights, *biases], upstream)
-
-
-def numbers(text):
-    return [int(part) for part in text.split(",")]
 
 
 def main():
@@ -66,7 +48,7 @@ def main():
             cells = []
             for call in (forward, lambda *operands: both_ways(*operands, upstream)):
                 calls = {form: lambda form=form: call(form, X, weights, biases) for form in (apart, joint)}
-                least = milliseconds(calls, options.seconds)
+                least = least_milliseconds(calls, options.seconds)
                 cells.append(f"{least[apart]:9.3f} {least[joint]:9.3f} {least[joint] / least[apart]:6.2f}")
             print(f"{rows:>6} {width:>6} | {' | '.join(cells)}", flush=True)
 

@@ -15,7 +15,7 @@ import math
 import statistics
 
 import torch
-from turns import milliseconds
+from turns import milliseconds, numbers
 
 import heed
 
@@ -133,10 +133,6 @@ def tell_crossings(rows):
         for name, times in by_way.items():
             if name != ATTENTION and ATTENTION in by_way:
                 print(f"{threads} threads  {passes:>7}  {name:<25} {crossing(times, by_way[ATTENTION])}")
-
-
-def numbers(text):
-    return [int(part) for part in text.split(",")]
 
 
 def lengths(text):

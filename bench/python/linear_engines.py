@@ -12,20 +12,7 @@ import time
 
 import torch
 from torch.nn.functional import linear
-
-
-def milliseconds(calls, seconds, clock):
-    """The least time of each call within so many seconds."""
-    for call in calls.values():
-        call()
-    least = dict.fromkeys(calls, float("inf"))
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        for name, call in calls.items():
-            start = clock()
-            call()
-            least[name] = min(least[name], (clock() - start) / 1e6)
-    return least
+from turns import least_milliseconds, numbers
 
 
 def calls_of(rows, inner, outer):
@@ -39,10 +26,6 @@ def calls_of(rows, inner, outer):
         "dW": lambda: G.t().mm(X),
         "dW, transposed": lambda: X.t().mm(G),
     }
-
-
-def numbers(text):
-    return [int(part) for part in text.split(",")]
 
 
 def main():
@@ -59,7 +42,7 @@ def main():
         for inner, outer in ((width, 3 * width), (width, width), (width, 4 * width), (4 * width, width)):
             for rows in options.rows:
                 with torch.no_grad():
-                    least = list(milliseconds(calls_of(rows, inner, outer), options.seconds, clock).values())
+                    least = list(least_milliseconds(calls_of(rows, inner, outer), options.seconds, clock).values())
                 pairs = " | ".join(f"{first:9.3f} {second / first:5.2f}" for first, second in zip(least[::2], least[1::2]))
                 print(f"{rows:>6} {inner:>6} {outer:>6} {rows * inner * outer / 1e6:>12.1f} M | {pairs}", flush=True)
 

@@ -123,7 +123,6 @@ def main():
     parser.add_argument("--memory-of", help=argparse.SUPPRESS)
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
-    heed.set_num_threads(options.threads)
     torch.manual_seed(0)
     if options.memory_of:
         longest(options.memory_of, options)

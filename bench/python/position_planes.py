@@ -112,7 +112,6 @@ def main():
     parser.add_argument("--sides", default="6,8,12")
     options = parser.parse_args()
     torch.set_num_threads(1)
-    heed.set_num_threads(1)
     sides = [int(side) for side in options.sides.split(",")]
     print("| positions |" + "".join(f" {side} x {side} |" for side in sides) + "\n|---|" + "---|" * len(sides))
     for name in options.schemes.split(","):

@@ -15,3 +15,22 @@ def milliseconds(functions, rounds):
             functions[name]()
             times[name].append((time.perf_counter_ns() - start) / 1e6)
     return times
+
+
+def least_milliseconds(functions, seconds, clock=time.perf_counter_ns):
+    """{name: the least time} of {name: function}, in turns for so many seconds after a call each that does not count."""
+    for function in functions.values():
+        function()
+    least = dict.fromkeys(functions, float("inf"))
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        for name, function in functions.items():
+            start = clock()
+            function()
+            least[name] = min(least[name], (clock() - start) / 1e6)
+    return least
+
+
+def numbers(text):
+    """Whole numbers with commas between them, of an option."""
+    return [int(part) for part in text.split(",")]
