@@ -3,6 +3,7 @@
 #define HEED_BOOK_TASKS_TASK_H_
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -66,32 +67,26 @@ class TaskRow {
 
 class SequenceTask {
  public:
-  explicit SequenceTask(TaskFacts facts) : facts_(std::move(facts)) {}
-  virtual ~SequenceTask() = default;
-  SequenceTask(const SequenceTask&) = delete;
-  SequenceTask& operator=(const SequenceTask&) = delete;
+  // Writes one sequence; tokens and numbers are 0 at first.
+  using Fill = std::function<void(TaskRow& row, Random& random)>;
+
+  SequenceTask(TaskFacts facts, Fill fill) : facts_(std::move(facts)), fill_(std::move(fill)) {}
 
   const TaskFacts& facts() const { return facts_; }
   // The same batch for the same state of the generator, on every machine. Throws InvalidArgument where steps are fewer than the
   // shortest, or rows fewer than one.
   TaskBatch Make(int64_t rows, int64_t steps, Random& random) const;
 
- protected:
-  // Tokens and numbers are 0 at first.
-  virtual void Fill(TaskRow row, Random& random) const = 0;
-
  private:
   TaskFacts facts_;
+  Fill fill_;
 };
 
 // Adding, copy, selective copy, recall, parity, reversal, then the toy tasks of positions.
-const std::vector<const SequenceTask*>& AllTasks();
+const std::vector<SequenceTask>& AllTasks();
 std::vector<std::string> TaskNames();
 // Throws InvalidArgument that lists the names.
 const SequenceTask& TaskNamed(const std::string& id);
-
-// `count` of 0..bound-1 without repetition, in random order.
-std::vector<int64_t> DrawDistinct(int64_t count, int64_t bound, Random& random);
 
 }  // namespace heed::lab
 

@@ -107,12 +107,12 @@ TEST(TasksTest, WhatDoesNotReachALengthHasNoScoreThere) {
 
 TEST(TasksTest, ParametersAreNearlyEqual) {
   TaskOptions options = TaskBudget("default");
-  for (const SequenceTask* task : AllTasks()) {
+  for (const SequenceTask& task : AllTasks()) {
     double least = INFINITY, most = 0;
-    for (const SizedContender& model : PlanTask(*task, options)) {
+    for (const SizedContender& model : PlanTask(task, options)) {
       least = std::min<double>(least, model.parameters), most = std::max<double>(most, model.parameters);
     }
-    EXPECT_LE(most, 1.1 * least) << task->facts().id;
+    EXPECT_LE(most, 1.1 * least) << task.facts().id;
   }
 }
 
