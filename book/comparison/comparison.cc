@@ -9,9 +9,9 @@
 #include "book/comparison/counting.h"
 #include "book/comparison/figures.h"
 #include "book/comparison/nn_layer.h"
-#include "book/comparison/thread_count.h"
 #include "heed/error.h"
 #include "lab/report/progress.h"
+#include "lab/training/compute.h"
 #include "lab/training/interrupt.h"
 
 namespace heed::lab {
@@ -219,7 +219,7 @@ Comparison Compare(const ComparisonOptions& options) {
   comparison.largest_error = 0;
   if (options.no_time) comparison.options.thread_counts.clear();
   if (!options.no_time && options.thread_counts.empty()) {
-    comparison.options.thread_counts = DoublingThreads(ThreadsInUse());
+    comparison.options.thread_counts = DoublingThreads(ComputeThreads());
   }
   Progress progress("compare", static_cast<int64_t>(options.layers.size() * (options.lengths.size() + 1)), options.quiet);
   int64_t done = 0;

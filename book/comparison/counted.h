@@ -1,5 +1,5 @@
-// A scalar that remembers how it came about: it carries a double, and a layer that runs on it instead of on doubles leaves
-// behind how many operations it did, how long its longest chain of dependent operations was and, on request, which positions
+// A scalar that remembers how it came about: it carries a double, and a layer that runs on it leaves behind how
+// many operations it did, how long its longest chain of dependent operations was and, on request, which positions
 // each state was computed from.
 #ifndef HEED_BOOK_COMPARISON_COUNTED_H_
 #define HEED_BOOK_COMPARISON_COUNTED_H_
@@ -11,7 +11,6 @@
 #include <span>
 
 #include "book/comparison/position_set.h"
-#include "book/comparison/scalar.h"
 #include "book/comparison/tally.h"
 
 namespace heed::lab {
@@ -59,6 +58,16 @@ struct PositionOrigin {
   }
 };
 
+// A factor of an inner product: number (r, c) lies at first[r * row_stride + c * stride].
+template <class Scalar>
+struct Operand {
+  explicit Operand(const Scalar* first_, int64_t stride_ = 1, int64_t row_stride_ = 0)
+      : first(first_), stride(stride_), row_stride(row_stride_) {}
+
+  const Scalar* first;
+  int64_t stride, row_stride;
+};
+
 template <class Origin>
 class Instrumented {
  public:
@@ -90,15 +99,15 @@ class Instrumented {
     a.Include(b);
     return a.Finish(a.value_ / b.value_, &Operations::divisions);
   }
-  friend Instrumented Exp(Instrumented a) { return a.Finish(heed::lab::Exp(a.value_), &Operations::exponentials); }
-  friend Instrumented Sigmoid(Instrumented a) { return a.Finish(heed::lab::Sigmoid(a.value_), &Operations::sigmoids); }
-  friend Instrumented Tanh(Instrumented a) { return a.Finish(heed::lab::Tanh(a.value_), &Operations::hyperbolic_tangents); }
-  friend Instrumented Softplus(Instrumented a) { return a.Finish(heed::lab::Softplus(a.value_), &Operations::softpluses); }
-  friend Instrumented InverseRoot(Instrumented a) {
-    return a.Finish(heed::lab::InverseRoot(a.value_), &Operations::inverse_roots);
+  friend Instrumented Exp(Instrumented a) { return a.Finish(std::exp(a.value_), &Operations::exponentials); }
+  friend Instrumented Sigmoid(Instrumented a) { return a.Finish(1 / (1 + std::exp(-a.value_)), &Operations::sigmoids); }
+  friend Instrumented Tanh(Instrumented a) { return a.Finish(std::tanh(a.value_), &Operations::hyperbolic_tangents); }
+  friend Instrumented Softplus(Instrumented a) {  // as PyTorch's
+    return a.Finish(a.value_ > 20 ? a.value_ : std::log1p(std::exp(a.value_)), &Operations::softpluses);
   }
+  friend Instrumented InverseRoot(Instrumented a) { return a.Finish(1 / std::sqrt(a.value_), &Operations::inverse_roots); }
 
-  // rows * columns multiply-adds as one reduction.
+  // The sum over all rows and columns of a * b: multiply-adds, and one reduction.
   friend Instrumented Dot(Term term, const Operand<Instrumented>& a, const Operand<Instrumented>& b, int64_t columns,
                           int64_t rows = 1) {
     Instrumented sum;
@@ -149,6 +158,7 @@ class Instrumented {
     return largest;
   }
 
+  // The value as (part of) what `position` holds from now on.
   friend Instrumented NewState(Instrumented value, int64_t position) {
     ++value.depth_.steps;
     value.origin_.BecomeState(position);

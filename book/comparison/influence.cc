@@ -9,8 +9,8 @@
 #include <ATen/CPUGeneratorImpl.h>
 #include <torch/csrc/autograd/autograd.h>
 
-#include "book/comparison/thread_count.h"
 #include "heed/nn/encoders.h"
+#include "lab/training/compute.h"
 
 namespace heed::lab {
 namespace {

@@ -1,4 +1,4 @@
-// What a layer is to the comparison: one computation for every scalar, and the formulas it must obey.
+// What a layer is to the comparison: one computation for both scalars, and the formulas it must obey.
 #ifndef HEED_BOOK_COMPARISON_LAYER_H_
 #define HEED_BOOK_COMPARISON_LAYER_H_
 
@@ -63,8 +63,6 @@ class Layer {
   virtual std::vector<int64_t> WeightSizes(const LayerShape& shape) const = 0;
 
   // x and the result: [length, width], row-major; length >= 1.
-  virtual Activations<double> Run(const LayerShape& shape, const LayerWeights<double>& weights,
-                                  std::span<const double> x) const = 0;
   virtual Activations<Counted> Run(const LayerShape& shape, const LayerWeights<Counted>& weights,
                                    std::span<const Counted> x) const = 0;
   virtual Activations<Traced> Run(const LayerShape& shape, const LayerWeights<Traced>& weights,
@@ -90,10 +88,6 @@ class LayerOf final : public Layer {
   explicit LayerOf(Body body) : Layer(body.Facts()), body_(body) {}
 
   std::vector<int64_t> WeightSizes(const LayerShape& shape) const override { return body_.WeightSizes(shape); }
-  Activations<double> Run(const LayerShape& shape, const LayerWeights<double>& weights,
-                          std::span<const double> x) const override {
-    return body_.Run(shape, weights, x);
-  }
   Activations<Counted> Run(const LayerShape& shape, const LayerWeights<Counted>& weights,
                            std::span<const Counted> x) const override {
     return body_.Run(shape, weights, x);

@@ -11,10 +11,10 @@
 #include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>
 
-#include "book/comparison/thread_count.h"
 #include "heed/nn/attention.h"
 #include "heed/nn/attention_models.h"
 #include "heed/nn/linear_encoders.h"
+#include "lab/training/compute.h"
 
 namespace heed::lab {
 namespace {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <utility>
 
 #include <fmt/core.h>
@@ -15,12 +14,6 @@
 namespace heed::lab {
 namespace {
 
-std::string Rounded(double value, const char* format) {
-  char text[64];
-  std::snprintf(text, sizeof text, format, value);
-  return text;
-}
-
 // 134217728 as 134,217,728.
 std::string Grouped(int64_t value) {
   std::string text = std::to_string(value);
@@ -32,21 +25,18 @@ std::string Hops(int64_t hops) { return hops == kNever ? "never" : Grouped(hops)
 
 std::string Seconds(double seconds) {
   if (seconds <= 0) return "-";
-  if (seconds < 1e-3) return Rounded(seconds * 1e6, "%.1f µs");
-  return seconds < 1 ? Rounded(seconds * 1e3, "%.2f ms") : Rounded(seconds, "%.2f s");
+  if (seconds < 1e-3) return fmt::format("{:.1f} µs", seconds * 1e6);
+  return seconds < 1 ? fmt::format("{:.2f} ms", seconds * 1e3) : fmt::format("{:.2f} s", seconds);
 }
 
 std::string WithError(const Exponent& exponent) {
-  return Rounded(exponent.value, "%.3f") + Rounded(exponent.standard_error, " ± %.3f");
+  return fmt::format("{:.3f} ± {:.3f}", exponent.value, exponent.standard_error);
 }
-
-std::string Threads(int count) { return std::to_string(count) + (count == 1 ? " thread" : " threads"); }
 
 Table FormulaTable(const Comparison& comparison) {
   Table table{
       "One layer of width d over n tokens; h: heads, k: kernel, D: dilation, w: window to either side. Beside these "
-      "multiply-adds: "
-      "docs/comparison.md",
+      "multiply-adds: docs/comparison.md",
       {"Layer", "Multiply-adds", "Sequential steps", "Memory", "Hops from first to last", "Layers until seen together"},
       {}};
   for (const Layer* layer : comparison.options.layers) {
@@ -60,9 +50,9 @@ Table FormulaTable(const Comparison& comparison) {
 Table CountTable(const Comparison& comparison) {
   const int64_t longest = comparison.options.lengths.back();
   Table table{
-      "Counted at n = " + Grouped(longest) +
-          "; error: largest difference from the formulas over all counts and lengths; values: difference from the "
-          "layer of heed::nn in units of rounding",
+      fmt::format("Counted at n = {}; error: largest difference from the formulas over all counts and lengths; values: "
+                  "difference from the layer of heed::nn in units of rounding",
+                  Grouped(longest)),
       {"Layer", "Multiply-adds", "Projections", "Steps", "Rounds", "Span", "Memory", "Hops", "Layers", "Error", "Values"},
       {}};
   for (const Layer* layer : comparison.options.layers) {
@@ -79,7 +69,8 @@ Table CountTable(const Comparison& comparison) {
     table.rows.push_back({layer->name(), Grouped(numbers.multiply_adds()), Grouped(numbers.Of(Term::kProjections)),
                           Grouped(numbers.sequential_steps), Grouped(numbers.rounds), Grouped(numbers.span),
                           Grouped(numbers.memory), Hops(numbers.path_length), Hops(numbers.layers_to_connect),
-                          last->counted ? Grouped(error) : "formula only", last->counted ? Rounded(value_error, "%.1f") : "-"});
+                          last->counted ? Grouped(error) : "formula only",
+                          last->counted ? fmt::format("{:.1f}", value_error) : "-"});
   }
   return table;
 }
@@ -99,8 +90,9 @@ Table LengthTable(const Comparison& comparison, const std::string& caption, cons
 void AddTimeTables(const Comparison& comparison, std::vector<Table>& tables) {
   const std::vector<int>& counts = comparison.options.thread_counts;
   for (std::size_t i = 0; i < counts.size(); ++i) {
-    Table table = LengthTable(comparison, "Time of one forward pass on " + Threads(counts[i]),
-                              [i](const ComparisonRow& row) { return Seconds(row.seconds[i]); });
+    Table table =
+        LengthTable(comparison, fmt::format("Time of one forward pass on {} thread{}", counts[i], counts[i] == 1 ? "" : "s"),
+                    [i](const ComparisonRow& row) { return Seconds(row.seconds[i]); });
     if (i + 1 == counts.size() && !comparison.time_growth.empty()) {
       table.caption += "; exponent of n over the longer half of the lengths";
       table.header.push_back("Exponent");
@@ -131,7 +123,7 @@ Table ExponentTable(const Comparison& comparison) {
   for (const TermExponents& entry : comparison.exponents) {
     std::vector<std::string> row = {entry.layer, entry.quantity + (entry.over_log_n ? " / log2 n" : ""), "-", "-", "-"};
     for (const FittedExponent& one : entry.exponents) {
-      const std::string text = Rounded(one.fitted.value, "%.3f") + Rounded(one.theory, " (%g)");
+      const std::string text = fmt::format("{:.3f} ({:g})", one.fitted.value, one.theory);
       one.of == "n" ? row[2] = text : one.of == "d" ? row[3] = text : row[4] = one.of + ": " + text;
     }
     table.rows.push_back(std::move(row));
@@ -153,7 +145,7 @@ Table InfluenceTable(const Comparison& comparison) {
     std::vector<std::string> row = {curve.encoder};
     for (const std::size_t distance : distances) {
       const double value = curve.log10[distance];
-      row.push_back(std::isfinite(value) ? Rounded(value, "%.2f") : "zero");
+      row.push_back(std::isfinite(value) ? fmt::format("{:.2f}", value) : "zero");
     }
     table.rows.push_back(std::move(row));
   }

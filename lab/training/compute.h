@@ -11,6 +11,18 @@ namespace heed::lab {
 void ComputeWith(int threads);
 int ComputeThreads();
 
+// Another number of threads for as long as it lives; threads that start meanwhile inherit it.
+class ThreadCount {
+ public:
+  explicit ThreadCount(int threads) { ComputeWith(threads); }
+  ~ThreadCount() { ComputeWith(outer_); }
+  ThreadCount(const ThreadCount&) = delete;
+  ThreadCount& operator=(const ThreadCount&) = delete;
+
+ private:
+  int outer_ = ComputeThreads();
+};
+
 struct ComputeError {
   bool out_of_memory;
   std::string text;  // without the backtrace

@@ -8,30 +8,18 @@
 #include <mutex>
 #include <vector>
 
-#include <ATen/Parallel.h>
+#include "lab/training/compute.h"
 
 namespace heed::lab {
 namespace {
 
 using Work = std::function<std::string(int64_t task, std::atomic<int64_t>& done)>;
 
-// One thread within an operation for as long as it lives; threads started meanwhile inherit it.
-class OneThreadEach {
- public:
-  OneThreadEach() : before_(at::get_num_threads()) { at::set_num_threads(1); }
-  ~OneThreadEach() { at::set_num_threads(before_); }
-  OneThreadEach(const OneThreadEach&) = delete;
-  OneThreadEach& operator=(const OneThreadEach&) = delete;
-
- private:
-  int before_;
-};
-
 }  // namespace
 
 // Workers take the tasks in order; this thread draws the bar.
 void SideBySide(int64_t tasks, int threads, Progress& progress, int64_t done_before, const Work& work) {
-  const OneThreadEach one_thread_each;
+  const ThreadCount one_thread_each(1);
   std::atomic<int64_t> next{0}, done{0};
   std::atomic<bool> stop{false};
   std::mutex mutex;

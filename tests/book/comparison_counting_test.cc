@@ -305,17 +305,6 @@ TEST(TraceRun, SeesAChunkAndTheStateBeforeIt) {
   }
 }
 
-TEST(Instrumented, ComputesTheValuesOfTheSameLayerOnDoubles) {
-  for (const Layer* layer : AllLayers()) {
-    const LayerShape shape{.width = 6, .kernel = 3, .heads = 2, .window = 2, .level = 1};
-    const LayerWeights<double> weights = WavyWeights(*layer, shape);
-    const std::vector<double> x = Waves(9 * 6, 0.3);
-    const Activations<double> plain = layer->Run(shape, weights, x);
-    // The same operations in the same order: the same bits.
-    EXPECT_EQ(CountRun(*layer, shape, weights, x).values, std::vector<double>(plain.begin(), plain.end())) << layer->name();
-  }
-}
-
 TEST(Instrumented, CountsEachKindApart) {
   const Recording recording;
   const Counted a = 2.0, b = 3.0, c = 5.0;
@@ -354,8 +343,7 @@ TEST(Instrumented, KeepsRecordingsApart) {
 TEST(Instrumented, TakesAnInnerProductOverRowsThatLieApart) {
   const std::vector<double> a = {1, 2, 3, 4}, b = {1, 10, 0, 0, 100, 1000};
   const std::vector<Counted> c(a.begin(), a.end()), d(b.begin(), b.end());
-  EXPECT_EQ(Dot(Term::kConvolution, Operand(a.data(), 1, 2), Operand(b.data(), 1, 4), 2, 2), 1 + 20 + 300 + 4000);
-  EXPECT_EQ(Dot(Term::kConvolution, Operand(c.data(), 1, 2), Operand(d.data(), 1, 4), 2, 2).value(), 4321);
+  EXPECT_EQ(Dot(Term::kConvolution, Operand(c.data(), 1, 2), Operand(d.data(), 1, 4), 2, 2).value(), 1 + 20 + 300 + 4000);
   EXPECT_EQ(Dot(Term::kSums, Operand(c.data(), 2), Operand(d.data(), 4), 2).value(), 1 + 300);
 }
 

@@ -23,10 +23,10 @@
 #include "book/comparison/figures.h"
 #include "book/comparison/nn_layer.h"
 #include "book/comparison/output.h"
-#include "book/comparison/thread_count.h"
 #include "heed/error.h"
 #include "lab/options/choice.h"
 #include "lab/report/html.h"
+#include "lab/training/compute.h"
 #include "tests/lab/waves.h"
 #include "tests/scratch_folder.h"
 
@@ -121,9 +121,9 @@ TEST(NnLayer, HasWeightsThatFollowTheSeed) {
 }
 
 TEST(NnLayer, LeavesTheNumberOfThreadsAsItWas) {
-  const int before = ThreadsInUse();
+  const int before = ComputeThreads();
   EXPECT_GT(NnLayer(LayerNamed("gru"), {.width = 4}, 1).FastestSeconds(3, before + 1, 0), 0);
-  EXPECT_EQ(ThreadsInUse(), before);
+  EXPECT_EQ(ComputeThreads(), before);
 }
 
 TEST(Layers, AreNamedOnce) {
@@ -200,10 +200,6 @@ class WrongLayer final : public Layer {
     return numbers;
   }
   std::vector<int64_t> WeightSizes(const LayerShape& shape) const override { return right_.WeightSizes(shape); }
-  Activations<double> Run(const LayerShape& shape, const LayerWeights<double>& weights,
-                          std::span<const double> x) const override {
-    return right_.Run(shape, weights, x);
-  }
   Activations<Counted> Run(const LayerShape& shape, const LayerWeights<Counted>& weights,
                            std::span<const Counted> x) const override {
     return right_.Run(shape, weights, x);

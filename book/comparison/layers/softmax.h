@@ -4,7 +4,6 @@
 #include <span>
 
 #include "book/comparison/numbers.h"
-#include "book/comparison/scalar.h"
 
 namespace heed::lab {
 
