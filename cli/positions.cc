@@ -66,7 +66,7 @@ std::optional<lab::SchemeTable> OpenRun(PositionsArguments& arguments) {
 void PrintText(const lab::PositionsResult& result) {
   fmt::print("{}\n", lab::AboutScheme(result.options.scheme));
   if (result.options.scheme == "sinusoidal") {
-    for (const std::string& line : lab::BinaryLines()) fmt::print("{}\n", line);
+    for (const std::string& line : lab::BinaryTable()) fmt::print("{}\n", line);
   }
   if (!result.check) return;
   fmt::print("\nLargest errors:\n");

@@ -71,7 +71,7 @@ void TellEncoding(const RotationCheck& check, Page& page) {
   Table numbers{"Binary numbers do the same with digits: the last changes at every number, the one before at every second",
                 {"Number"},
                 {}};
-  for (const std::string& line : BinaryLines()) numbers.rows.push_back({line});
+  for (const std::string& line : BinaryTable()) numbers.rows.push_back({line});
   page.Show(numbers);
   page.Show(CheckTable(check));
 }

@@ -12,28 +12,12 @@ namespace {
 
 using namespace fmt::literals;
 
-Figure AlibiLines(const PositionsOptions& options, const std::vector<float>& table) {
-  LinePlot plot{"Offset (key position - query position)", "Bias added to the score", false, false, {}};
-  const int64_t offsets = 2 * options.steps - 1;
-  for (int64_t head = options.first_column; head < options.last_column; ++head) {
-    Series series{"Head " + std::to_string(head), {}, {}, {}, {}};
-    for (int64_t offset = 0; offset < offsets; ++offset) {
-      series.x.push_back(static_cast<double>(offset - (options.steps - 1)));
-      series.y.push_back(table[static_cast<std::size_t>(head * offsets + offset)]);
-    }
-    plot.series.push_back(std::move(series));
-  }
-  return Drawn("alibi-heads", "Linear biases of attention heads", std::move(plot));
-}
-
-Figure AlibiMatrix(const PositionsOptions& options, const std::vector<float>& table) {
+Figure AlibiMatrix(const PositionsOptions& options, const SchemeTable& table) {
   HeatMap map{"Key position", "Query position", options.steps, options.steps, {}};
-  const int64_t offsets = 2 * options.steps - 1;
   map.values.reserve(static_cast<std::size_t>(options.steps * options.steps));
   for (int64_t query = 0; query < options.steps; ++query) {
-    for (int64_t key = 0; key < options.steps; ++key) {
-      map.values.push_back(table[static_cast<std::size_t>(options.first_column * offsets + key - query + options.steps - 1)]);
-    }
+    const auto of_query = table.values.begin() + options.first_column * table.columns + options.steps - 1 - query;
+    map.values.insert(map.values.end(), of_query, of_query + options.steps);
   }
   Figure figure = Drawn("alibi-matrix", "The linear bias of head " + std::to_string(options.first_column), std::move(map));
   figure.width = 480, figure.height = 400;
@@ -69,12 +53,8 @@ Figure DistanceFigure(const std::string& scheme, int64_t steps, int64_t heads, c
 Figure HeadLines(const PositionsOptions& options, const SchemeTable& table, const Words& words, const NumberOfHead& number) {
   LinePlot plot{"Offset (key position - query position)", words.label, false, false, {}};
   for (int64_t head = options.first_column; head < std::min(options.last_column, table.rows); ++head) {
-    Series series{"Head " + std::to_string(head), {}, {}, {}, {}};
-    for (int64_t offset = 1 - options.steps; offset < options.steps; ++offset) {
-      series.x.push_back(static_cast<double>(offset));
-      series.y.push_back(number(head, offset));
-    }
-    plot.series.push_back(std::move(series));
+    plot.series.push_back(CurveOf("Head " + std::to_string(head), 1 - options.steps, options.steps,
+                                  [&](int64_t offset) { return number(head, offset); }));
   }
   return {.name = FigureName(table.scheme, "heads"),
           .title = words.subject + " in attention heads" + StartNote(table, words),
@@ -98,13 +78,11 @@ Figure BucketFigure(const PositionsOptions& options) {
   const T5Options t5{options.buckets, options.max_distance, /*bidirectional=*/true};
   std::vector<int64_t> buckets(static_cast<std::size_t>(offsets));
   T5Buckets(t5, options.steps - 1, View<int64_t, 1>::Contiguous(buckets.data(), {offsets}));
-  Series series{"bucket", {}, {}, {}, {}};
-  for (int64_t i = 0; i < offsets; ++i) {
-    series.x.push_back(static_cast<double>(i - (options.steps - 1)));
-    series.y.push_back(static_cast<double>(buckets[static_cast<std::size_t>(i)]));
-  }
+  const Series series = CurveOf("bucket", 1 - options.steps, options.steps, [&](int64_t offset) {
+    return static_cast<double>(buckets[static_cast<std::size_t>(offset + options.steps - 1)]);
+  });
   return Drawn("t5-buckets", "T5's bucket of each offset",
-               LinePlot{"Offset (key position - query position)", "Bucket", false, false, {std::move(series)}});
+               LinePlot{"Offset (key position - query position)", "Bucket", false, false, {series}});
 }
 
 Figure FarQueryFigure(const SchemeTable& table, const Words& words) {
@@ -118,6 +96,15 @@ Figure FarQueryFigure(const SchemeTable& table, const Words& words) {
 }
 
 }  // namespace
+
+Series CurveOf(std::string name, int64_t first, int64_t last, const std::function<double(int64_t x)>& y) {
+  Series series{std::move(name), {}, {}, {}, {}};
+  for (int64_t x = first; x < last; ++x) {
+    series.x.push_back(static_cast<double>(x));
+    series.y.push_back(y(x));
+  }
+  return series;
+}
 
 std::string FigureName(const std::string& scheme, const std::string& kind) {
   std::string name = "positions-" + scheme + "-" + kind;
@@ -133,16 +120,6 @@ std::string StartNote(const SchemeTable& table, const Words& words) {
   return table.trained || words.learnt.empty() ? "" : " as it starts";
 }
 
-std::vector<Figure> AlibiFigures(const PositionsOptions& options, const SchemeTable&, const Words& words) {
-  const std::vector<float> table = EmittedAlibi(options);
-  const int64_t offsets = 2 * options.steps - 1;
-  const auto bias = [&](int64_t head, int64_t offset) -> double {
-    return table[static_cast<std::size_t>(head * offsets + offset + options.steps - 1)];
-  };
-  return {AlibiLines(options, table), AlibiMatrix(options, table),
-          DistanceFigure("alibi", options.steps, options.width, words, bias)};
-}
-
 std::vector<Figure> BiasFigures(const PositionsOptions& options, const SchemeTable& table, const Words& words) {
   const int64_t reach = (table.columns - 1) / 2;
   const auto number = [&](int64_t head, int64_t offset) {
@@ -150,6 +127,15 @@ std::vector<Figure> BiasFigures(const PositionsOptions& options, const SchemeTab
   };
   return {HeadLines(options, table, words, number), HeadMap(table, words),
           DistanceFigure(table.scheme, options.steps, table.rows, words, number)};
+}
+
+std::vector<Figure> AlibiFigures(const PositionsOptions& options, const SchemeTable&, const Words& words) {
+  const std::vector<float> biases = EmittedAlibi(options);
+  const SchemeTable table{options.scheme, options.width, 2 * options.steps - 1, {biases.begin(), biases.end()}};
+  std::vector<Figure> figures = BiasFigures(options, table, words);
+  figures[0] = Drawn("alibi-heads", "Linear biases of attention heads", std::move(figures[0].content));
+  figures[1] = AlibiMatrix(options, table);
+  return figures;
 }
 
 std::vector<Figure> BucketFigures(const PositionsOptions& options, const SchemeTable& table, const Words& words) {

@@ -2,6 +2,8 @@
 #ifndef HEED_BOOK_POSITIONS_FIGURES_H_
 #define HEED_BOOK_POSITIONS_FIGURES_H_
 
+#include <cstdint>
+#include <functional>
 #include <string>
 #include <utility>
 #include <variant>
@@ -37,6 +39,8 @@ Figure Drawn(const std::string& text, std::string title, decltype(Figure::conten
           .height = map ? 480 : 320};
 }
 
+// A curve of y at first, first + 1 .. last - 1.
+Series CurveOf(std::string name, int64_t first, int64_t last, const std::function<double(int64_t x)>& y);
 // positions-SCHEME-KIND, as files are named.
 std::string FigureName(const std::string& scheme, const std::string& kind);
 std::string CaptionOf(const SchemeTable& table, const Words& words);

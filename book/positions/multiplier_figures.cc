@@ -16,12 +16,7 @@ std::vector<Figure> MultiplierFigures(const PositionsOptions& options, const Sch
     const double factor = table.values[static_cast<std::size_t>(head)];
     const std::string name = "Head " + std::to_string(head);
     factors.series.push_back({name, {-4, 0, 4}, {-4 * factor, 0, 4 * factor}, {}, {}});
-    Series level{name, {}, {}, {}, {}};
-    for (int64_t distance = 0; distance < options.steps; ++distance) {
-      level.x.push_back(static_cast<double>(distance));
-      level.y.push_back(factor);
-    }
-    flat.series.push_back(std::move(level));
+    flat.series.push_back(CurveOf(name, 0, options.steps, [factor](int64_t) { return factor; }));
   }
   Figure distance = Drawn("temperature-similarity", "The factor of a score against the distance", std::move(flat));
   distance.name = FigureName(table.scheme, "similarity");

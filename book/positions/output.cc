@@ -10,8 +10,6 @@
 
 namespace heed::lab {
 
-std::vector<std::string> BinaryLines() { return BinaryTable(/*count=*/8); }
-
 namespace {
 
 std::string Error(double value) { return fmt::format("{:.2e}", value); }
@@ -53,7 +51,7 @@ nlohmann::ordered_json PositionsJson(const PositionsResult& result, const std::f
                                  {"steps", options.steps},
                                  {"width", options.width},
                                  {"columns", {options.first_column, options.last_column}}};
-  if (options.scheme == "sinusoidal") json["binary"] = BinaryLines();
+  if (options.scheme == "sinusoidal") json["binary"] = BinaryTable();
   for (const Figure& figure : folder.empty() ? std::vector<Figure>() : result.figures) {
     const FigureFiles files = FilesOf(figure, folder);
     nlohmann::ordered_json drawn = {{"name", figure.name}, {"svg", files.svg.string()}, {"csv", files.csv.string()}};
@@ -73,7 +71,7 @@ std::filesystem::path WritePositions(const PositionsResult& result, const std::f
     page.Section("Binary numbers");
     page.Say(PositionTexts()("binary"));
     Table numbers{"", {"Number"}, {}};
-    for (const std::string& line : BinaryLines()) numbers.rows.push_back({line});
+    for (const std::string& line : BinaryTable()) numbers.rows.push_back({line});
     page.Show(numbers);
   }
   if (result.check) {

@@ -20,9 +20,6 @@ struct PositionsResult {
   std::optional<RotationCheck> check;  // where one was asked for
 };
 
-// The book's numbers in binary, below each other.
-std::vector<std::string> BinaryLines();
-
 // The largest errors beside their bounds, and what the check left out (empty: nothing).
 Table CheckTable(const RotationCheck& check);
 nlohmann::ordered_json RotationJson(const RotationCheck& check);

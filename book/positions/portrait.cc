@@ -6,7 +6,6 @@
 #include <fmt/core.h>
 #include <fmt/ranges.h>
 
-#include "book/positions/input_rows.h"
 #include "heed/error.h"
 #include "heed/nn/rotations.h"
 #include "heed/nn/window_biases.h"
@@ -18,17 +17,8 @@ namespace {
 
 using enum WidthUnit;
 
-std::shared_ptr<nn::AttentionPosition> MakeAxialRotary(const PositionsOptions& options) {
-  return nn::AxialRotary(options.width).ptr();
-}
-
-std::shared_ptr<nn::AttentionPosition> MakeSwin(const PositionsOptions& options) {
-  return nn::SwinBias(options.width, SideOf(options)).ptr();
-}
-
-std::shared_ptr<nn::AttentionPosition> MakeSwinV2(const PositionsOptions& options) {
-  return nn::SwinV2Bias(options.width, SideOf(options)).ptr();
-}
+using Options = const PositionsOptions&;
+using Made = std::shared_ptr<nn::AttentionPosition>;
 
 const Portrait kPortraits[] = {
     {.name = "sinusoidal", .unit = kEncoding, .draw = &SinusoidalFigures},
@@ -44,7 +34,7 @@ const Portrait kPortraits[] = {
      .unit = kHead,
      .multiple = 4,
      .square = true,
-     .make = &MakeAxialRotary,
+     .make = [](Options o) -> Made { return nn::AxialRotary(o.width).ptr(); },
      .draw = &AxialRotaryFigures},
     {.name = "xpos", .unit = kHead, .multiple = 2, .numbers = &PairsByDistance, .draw = &FadingFigures},
     {.name = "alibi", .unit = kHeads, .draw = &AlibiFigures},
@@ -64,14 +54,14 @@ const Portrait kPortraits[] = {
      .unit = kHeads,
      .square = true,
      .random = true,
-     .make = &MakeSwin,
+     .make = [](Options o) -> Made { return nn::SwinBias(o.width, SideOf(o)).ptr(); },
      .numbers = &TableOfScheme,
      .draw = &WindowFigures},
     {.name = "swin_v2",
      .unit = kHeads,
      .square = true,
      .random = true,
-     .make = &MakeSwinV2,
+     .make = [](Options o) -> Made { return nn::SwinV2Bias(o.width, SideOf(o)).ptr(); },
      .numbers = &TableOfScheme,
      .draw = &LogarithmicFigures}};
 

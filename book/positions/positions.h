@@ -80,7 +80,7 @@ std::vector<Figure> PositionFigures(const PositionsOptions& options, const std::
 
 // The book's analogy for frequencies that fall from column to column: "0 in binary is 000" and so on, with as many digits as
 // the last of `count` numbers needs.
-std::vector<std::string> BinaryTable(int64_t count);
+std::vector<std::string> BinaryTable(int64_t count = 8);
 
 // How far an emitted table is from what it should be. "Angles" are sines and cosines computed in double precision here, apart
 // from the engine. Vaswani et al. 2017, section 3.5: for each shift delta a linear map takes row i to row i + delta; it turns

@@ -12,6 +12,8 @@
 #include "book/positions/portrait.h"
 #include "heed/nn/attention.h"
 #include "heed/nn/position_choice.h"
+#include "heed/nn/positional_encoding.h"
+#include "heed/nn/random_fourier.h"
 
 namespace heed::lab {
 namespace {
@@ -118,6 +120,20 @@ at::Tensor ScoresAt(const std::shared_ptr<const nn::AttentionPosition>& scheme, 
         ScoresOfSome(scheme, tokens, query_positions.narrow(0, first, count), key_positions.narrow(0, first, count)));
   }
   return at::cat(parts);
+}
+
+SchemeTable LearnedRows(const PositionsOptions& options) {
+  const SeededGenerator seeded(options.seed);
+  return MatrixTable(options.scheme, nn::LearnedPositions(options.width, 0.0, options.steps)->weight);
+}
+
+SchemeTable RandomFourierRows(const PositionsOptions& options) {
+  const SeededGenerator seeded(options.seed);
+  nn::RandomFourier fourier(options.width, /*axes=*/1, kFourierScale);
+  fourier->to(at::kDouble);
+  const at::Tensor positions = at::arange(options.steps, at::kDouble) / static_cast<double>(options.steps);
+  const at::Tensor nothing = at::zeros({1, options.steps, options.width}, at::kDouble);
+  return MatrixTable(options.scheme, fourier->forward(nothing, positions)[0]);
 }
 
 SchemeTable TableOfScheme(const nn::AttentionPosition& scheme, const PositionsOptions& options) {

@@ -53,6 +53,13 @@ QueryAndKey RandomQueryAndKey(int64_t heads, int64_t head_dim, uint64_t seed);
 at::Tensor ScoresAt(const std::shared_ptr<const nn::AttentionPosition>& scheme, const QueryAndKey& tokens,
                     const at::Tensor& query_positions, const at::Tensor& key_positions);
 
+constexpr double kFourierScale = 1.0;  // suits positions within 0 .. 1
+
+// The rows of schemes that are added to the input, as the modules start them, drawn from options.seed alone: [steps, width].
+SchemeTable LearnedRows(const PositionsOptions& options);
+// Of positions 0, 1 / steps, 2 / steps ...
+SchemeTable RandomFourierRows(const PositionsOptions& options);
+
 // Of a scheme, what is drawn; options.steps, width, head_width and seed say how much of it.
 // Biases by head and offset that the module hands to attention, or key vectors by offset.
 SchemeTable TableOfScheme(const nn::AttentionPosition& scheme, const PositionsOptions& options);

@@ -27,12 +27,8 @@ struct Rows {
 Figure ColumnsFigure(const PositionsOptions& options, const Rows<float>& table) {
   LinePlot plot{"Row (position)", "", false, false, {}};
   for (int64_t column = options.first_column; column < options.last_column; ++column) {
-    Series series{options.column_label + " " + std::to_string(column), {}, {}, {}, {}};
-    for (int64_t row = 0; row < options.steps; ++row) {
-      series.x.push_back(static_cast<double>(row));
-      series.y.push_back(table.At(row, column));
-    }
-    plot.series.push_back(std::move(series));
+    plot.series.push_back(CurveOf(options.column_label + " " + std::to_string(column), 0, options.steps,
+                                  [&](int64_t row) { return table.At(row, column); }));
   }
   Figure figure = Drawn("columns", "Columns of the sinusoidal encoding", std::move(plot));
   figure.height = 290;

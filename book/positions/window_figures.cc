@@ -98,13 +98,8 @@ std::vector<Figure> AxialRotaryFigures(const PositionsOptions& options, const Sc
       Drawn("axial-rotary-square", "Score of a constant query and key over their offset", SquareOf(side, std::move(products)));
   square.width = 480, square.height = 400;
   LinePlot plot{"Distance (positions)", "Dot product before scaling", false, false, {}};
-  Series along{"along one axis", {}, {}, {}, {}}, across{"along both axes", {}, {}, {}, {}};
-  for (int64_t distance = 0; distance < options.steps; ++distance) {
-    for (Series* series : {&along, &across}) series->x.push_back(static_cast<double>(distance));
-    along.y.push_back(half(distance) + half(0));
-    across.y.push_back(2 * half(distance));
-  }
-  plot.series = {std::move(along), std::move(across)};
+  plot.series = {CurveOf("along one axis", 0, options.steps, [&](int64_t distance) { return half(distance) + half(0); }),
+                 CurveOf("along both axes", 0, options.steps, [&](int64_t distance) { return 2 * half(distance); })};
   return {AxialAngles(options, frequencies), std::move(square),
           Drawn("axial-rotary-similarity", "Score of a constant query and key against their distance", std::move(plot))};
 }

@@ -6,7 +6,7 @@
 
 #include <ATen/ATen.h>
 
-#include "book/positions/input_rows.h"
+#include "book/positions/scores.h"
 #include "heed/nn/positional_encoding.h"
 #include "heed/nn/random_fourier.h"
 #include "tests/book/identities/trial.h"
