@@ -110,6 +110,23 @@ const TrainedStack* DepthResult::Trained(const std::string& variant, int64_t lay
   return found == trained.end() ? nullptr : &*found;
 }
 
+std::vector<NamedProfile> DepthResult::Variants(Objective objective) const {
+  std::vector<NamedProfile> stacks;
+  for (const std::string& id : options.variants) {
+    if (const StartedStack* stack = Started(id, "none", objective)) stacks.push_back({VariantNamed(id).label, &stack->profile});
+  }
+  return stacks;
+}
+
+std::vector<NamedProfile> DepthResult::Positions() const {
+  std::vector<NamedProfile> stacks;
+  for (const std::string& position : options.positions) {
+    if (const StartedStack* stack = Started("attention", position, Objective::kMasked))
+      stacks.push_back({position, &stack->profile});
+  }
+  return stacks;
+}
+
 DepthResult MeasureDepth(const Corpus& corpus, const DepthOptions& options, const std::string& what, const ResultStore* store) {
   Validate(options);
   RequireLongEnough(corpus, options);

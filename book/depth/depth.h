@@ -23,6 +23,12 @@ struct StartedStack {
   StackProfile profile;
 };
 
+// A profile under the name that figures and sentences have for its stack.
+struct NamedProfile {
+  std::string name;
+  const StackProfile* profile;
+};
+
 struct DepthResult {
   DepthOptions options;
   // Every variant without positions, first with all tokens in sight, then causally; then attention alone with each scheme.
@@ -33,6 +39,9 @@ struct DepthResult {
   // Null where it was not measured.
   const StartedStack* Started(const std::string& variant, const std::string& position, Objective objective) const;
   const TrainedStack* Trained(const std::string& variant, int64_t layers) const;
+  // As they start, in the order of the options: the variants without positions; attention alone with each scheme.
+  std::vector<NamedProfile> Variants(Objective objective) const;
+  std::vector<NamedProfile> Positions() const;
 };
 
 // Measures options.threads stacks at a time, with one progress bar on stderr; those that the store holds, where there is one,

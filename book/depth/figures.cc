@@ -13,24 +13,16 @@ namespace {
 
 constexpr char kDistance[] = "|X - 1 x^T| / |X|";
 
-// One number of every layer from `first` on.
+// One number of every layer from `first` on, a curve for each stack.
 template <class Number>
-Series ByLayer(const std::string& name, const StackProfile& profile, std::size_t first, const Number& number) {
-  Series series{.name = name, .x = {}, .y = {}, .low = {}, .high = {}};
-  for (std::size_t l = first; l < profile.layers.size(); ++l) {
-    series.x.push_back(static_cast<double>(l));
-    series.y.push_back(number(profile.layers[l]));
-  }
-  return series;
-}
-
-// A curve for each variant as it starts, without positions.
-template <class Number>
-std::vector<Series> OfVariants(const DepthResult& result, Objective objective, std::size_t first, const Number& number) {
+std::vector<Series> ByLayer(const std::vector<NamedProfile>& stacks, std::size_t first, const Number& number) {
   std::vector<Series> curves;
-  for (const std::string& id : result.options.variants) {
-    const StartedStack* stack = result.Started(id, "none", objective);
-    if (stack != nullptr) curves.push_back(ByLayer(VariantNamed(id).label, stack->profile, first, number));
+  for (const NamedProfile& stack : stacks) {
+    Series& series = curves.emplace_back(Series{.name = stack.name, .x = {}, .y = {}, .low = {}, .high = {}});
+    for (std::size_t l = first; l < stack.profile->layers.size(); ++l) {
+      series.x.push_back(static_cast<double>(l));
+      series.y.push_back(number(stack.profile->layers[l]));
+    }
   }
   return curves;
 }
@@ -46,22 +38,17 @@ Figure RankFigure(const DepthResult& result, Objective objective) {
               "Stacks as they start, without positions. At 1 the tokens of a window have nothing in common, at 0 all have the "
               "same state. Below 1e-15 there is only rounding.",
           .command = {},
-          .content = LinePlot{"Layer", kDistance, false, true, OfVariants(result, objective, 0, Distance)},
+          .content = LinePlot{"Layer", kDistance, false, true, ByLayer(result.Variants(objective), 0, Distance)},
           .width = 760};
 }
 
 Figure PositionsFigure(const DepthResult& result) {
-  LinePlot plot{"Layer", kDistance, false, true, {}};
-  for (const std::string& position : result.options.positions) {
-    const StartedStack* stack = result.Started("attention", position, Objective::kMasked);
-    if (stack != nullptr) plot.series.push_back(ByLayer(position, stack->profile, 0, Distance));
-  }
   return {
       .name = "depth-rank-positions",
       .title = "How different the tokens still are in attention alone, by layer and scheme",
       .caption = "Stacks as they start, with all tokens in sight, without residual connections, LayerNorm and feed-forward.",
       .command = {},
-      .content = std::move(plot)};
+      .content = LinePlot{"Layer", kDistance, false, true, ByLayer(result.Positions(), 0, Distance)}};
 }
 
 Figure AttentionFigure(const DepthResult& result, bool entropy) {
@@ -74,7 +61,7 @@ Figure AttentionFigure(const DepthResult& result, bool entropy) {
                                          : fmt::format("Even weights are {}.", FormatNumber(1.0 / result.options.context))),
           .command = {},
           .content = LinePlot{"Layer", entropy ? "Entropy / largest possible" : "Largest weight", false, !entropy,
-                              OfVariants(result, Objective::kMasked, 1, number)},
+                              ByLayer(result.Variants(Objective::kMasked), 1, number)},
           .width = 760};
 }
 
@@ -89,7 +76,7 @@ Figure GradientFigure(const DepthResult& result, bool states) {
                               "queries and keys get no gradient.",
           .command = {},
           .content = LinePlot{"Layer", states ? "|d loss / d X|" : "|d loss / d (W_q, W_k)|", false, true,
-                              OfVariants(result, Objective::kMasked, states ? 0 : 1, number)},
+                              ByLayer(result.Variants(Objective::kMasked), states ? 0 : 1, number)},
           .width = 760};
 }
 
@@ -137,17 +124,16 @@ Figure TimeFigure(const DepthResult& result) {
 }
 
 Figure TrainedRankFigure(const DepthResult& result) {
-  LinePlot plot{"Layer", kDistance, false, true, {}};
   const int64_t deepest = result.options.depths.back();
+  std::vector<NamedProfile> stacks;
   for (const std::string& id : result.options.trained) {
-    const TrainedStack* stack = result.Trained(id, deepest);
-    if (stack != nullptr) plot.series.push_back(ByLayer(VariantNamed(id).label, stack->profile, 0, Distance));
+    if (const TrainedStack* stack = result.Trained(id, deepest)) stacks.push_back({VariantNamed(id).label, &stack->profile});
   }
   return {.name = "depth-rank-trained",
           .title = fmt::format("How different the tokens still are in trained stacks of {} layers", deepest),
           .caption = fmt::format("After {} steps, with only the past in sight.", result.options.steps),
           .command = {},
-          .content = std::move(plot)};
+          .content = LinePlot{"Layer", kDistance, false, true, ByLayer(stacks, 0, Distance)}};
 }
 
 }  // namespace

@@ -33,15 +33,10 @@ int64_t AlikeFrom(const StackProfile& profile) {
   return -1;
 }
 
-struct Named {
-  std::string name;
-  const StackProfile* profile;
-};
-
 // "Tokens are alike .. from layer 5 on in a and from layer 9 on in b. After layer 64 the distance from that is 0.4 (c)."
-std::string Collapse(const std::vector<Named>& stacks, int64_t layers) {
+std::string Collapse(const std::vector<NamedProfile>& stacks, int64_t layers) {
   std::vector<std::string> alike, apart;
-  for (const Named& stack : stacks) {
+  for (const NamedProfile& stack : stacks) {
     const int64_t from = AlikeFrom(*stack.profile);
     if (from >= 0) {
       alike.push_back(fmt::format("from layer {} on ({})", from, stack.name));
@@ -53,15 +48,6 @@ std::string Collapse(const std::vector<Named>& stacks, int64_t layers) {
   if (!alike.empty()) text = fmt::format("All tokens have the same state to one part in a million {}.", Join(alike));
   if (apart.empty()) return text;
   return text + fmt::format("{}After layer {} the distance from that is {}.", text.empty() ? "" : " ", layers, Join(apart));
-}
-
-std::vector<Named> Variants(const DepthResult& result, Objective objective) {
-  std::vector<Named> stacks;
-  for (const std::string& id : result.options.variants) {
-    const StartedStack* stack = result.Started(id, "none", objective);
-    if (stack != nullptr) stacks.push_back({VariantNamed(id).label, &stack->profile});
-  }
-  return stacks;
 }
 
 bool Learns(const TrainedStack& stack, double frequencies) { return stack.loss < frequencies - kLearns; }
@@ -88,25 +74,24 @@ std::string LearnsWhere(const DepthResult& result, const std::string& id) {
 }  // namespace
 
 std::string RankFinding(const DepthResult& result, Objective objective) {
-  const std::vector<Named> stacks = Variants(result, objective);
+  const std::vector<NamedProfile> stacks = result.Variants(objective);
   if (stacks.empty()) return {};
   return (objective == Objective::kCausal ? "With the past alone in sight: " : "With all tokens in sight: ") +
          Collapse(stacks, result.options.layers);
 }
 
 std::string PositionsRankFinding(const DepthResult& result) {
-  std::vector<Named> stacks;
-  for (const std::string& position : result.options.positions) {
-    const StartedStack* stack = result.Started("attention", position, Objective::kMasked);
-    if (stack != nullptr) stacks.push_back({position == "none" ? "no positions" : position, &stack->profile});
-  }
+  std::vector<NamedProfile> stacks = result.Positions();
   if (stacks.size() < 2) return {};
+  for (NamedProfile& stack : stacks) {
+    if (stack.name == "none") stack.name = "no positions";
+  }
   return "Attention alone by its positional encoding: " + Collapse(stacks, result.options.layers);
 }
 
 std::string EntropyFinding(const DepthResult& result) {
   std::vector<std::string> last;
-  for (const Named& stack : Variants(result, Objective::kMasked)) {
+  for (const NamedProfile& stack : result.Variants(Objective::kMasked)) {
     const LayerProfile& layer = stack.profile->layers.back();
     last.push_back(fmt::format("{:.0f} % with a largest weight of {} ({})", 100 * MeanOver(layer.entropy),
                                Short(MeanOver(layer.largest_weight)), stack.name));
@@ -119,7 +104,7 @@ std::string EntropyFinding(const DepthResult& result) {
 
 std::string GradientFinding(const DepthResult& result) {
   std::vector<std::string> changes, told;
-  for (const Named& stack : Variants(result, Objective::kMasked)) {
+  for (const NamedProfile& stack : result.Variants(Objective::kMasked)) {
     const LayerProfile &input = stack.profile->layers.front(), &last = stack.profile->layers.back();
     changes.push_back(fmt::format("{} ({})", Short(input.state_gradient / last.state_gradient), stack.name));
     told.push_back(fmt::format("{} ({})", Short(last.query_key_gradient / last.parameter_gradient), stack.name));

@@ -3,7 +3,6 @@
 #include <cmath>
 
 #include <ATen/ATen.h>
-#include <torch/csrc/autograd/autograd.h>
 
 #include "lab/training/interrupt.h"
 
@@ -51,48 +50,28 @@ class Observation {
   StackModelImpl& model_;
 };
 
-double NormOf(const std::vector<at::Tensor>& tensors) {
+double NormOfGradients(const std::vector<at::Tensor>& tensors) {
   double squares = 0;
   for (const at::Tensor& tensor : tensors) {
-    if (tensor.defined()) squares += tensor.square().sum().item<double>();
+    if (tensor.grad().defined()) squares += tensor.grad().square().sum().item<double>();
   }
   return std::sqrt(squares);
 }
 
-// The part of the gradients that belongs to these parameters; `order` says where each parameter's is.
-std::vector<at::Tensor> GradientsOf(const std::vector<at::Tensor>& parameters, const std::vector<at::Tensor>& order,
-                                    const std::vector<at::Tensor>& gradients) {
-  std::vector<at::Tensor> found;
-  for (std::size_t i = 0; i < order.size(); ++i) {
-    for (const at::Tensor& parameter : parameters) {
-      if (order[i].is_same(parameter)) found.push_back(gradients[i]);
-    }
-  }
-  return found;
-}
-
-// The gradient of the loss with respect to every state, and to the parameters of one layer at a time.
+// The gradient of the loss with respect to every state, and to the parameters of one layer at a time. Leaves none behind.
 void RecordGradients(StackModelImpl& model, const at::Tensor& loss, const std::vector<at::Tensor>& states,
                      StackProfile& profile) {
-  std::vector<at::Tensor> inputs = states;
-  for (const StackLayer& layer : model.layers) {
-    for (const at::Tensor& parameter : layer->parameters()) inputs.push_back(parameter);
-  }
-  const std::vector<at::Tensor> all =
-      torch::autograd::grad({loss}, inputs, {}, /*retain_graph=*/std::nullopt, /*create_graph=*/false, /*allow_unused=*/true);
-  std::size_t next = states.size();
-  for (std::size_t l = 0; l < states.size(); ++l) {
-    profile.layers[l].state_gradient = NormOf({all[l]});
-    if (l == 0) continue;
+  model.zero_grad();
+  for (const at::Tensor& state : states) state.retain_grad();
+  loss.backward();
+  profile.layers.front().state_gradient = NormOfGradients({states.front()});
+  for (std::size_t l = 1; l < states.size(); ++l) {
     const StackLayer& layer = model.layers[l - 1];
-    const std::vector<at::Tensor> parameters = layer->parameters();
-    const auto first = all.begin() + static_cast<std::ptrdiff_t>(next);
-    const std::vector<at::Tensor> gradients(first, first + static_cast<std::ptrdiff_t>(parameters.size()));
-    next += parameters.size();
-    profile.layers[l].parameter_gradient = NormOf(gradients);
-    profile.layers[l].query_key_gradient =
-        NormOf(GradientsOf({layer->attention->W_q->weight, layer->attention->W_k->weight}, parameters, gradients));
+    profile.layers[l].state_gradient = NormOfGradients({states[l]});
+    profile.layers[l].parameter_gradient = NormOfGradients(layer->parameters());
+    profile.layers[l].query_key_gradient = NormOfGradients({layer->attention->W_q->weight, layer->attention->W_k->weight});
   }
+  model.zero_grad();
 }
 
 }  // namespace
