@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <limits>
 #include <memory>
 #include <utility>
@@ -15,6 +14,7 @@
 #include "bench/suites/training_contenders.h"
 #include "lab/report/progress.h"
 #include "lab/report/shell_word.h"
+#include "lab/training/compute.h"
 #include "lab/training/interrupt.h"
 #include "reference/fma_peak.h"
 #include "reference/read_peak.h"
@@ -22,40 +22,9 @@
 namespace heed::lab {
 namespace {
 
-const char* NameOf(BenchOption option) {
-  switch (option) {
-    case BenchOption::kPlain:
-      return "plain";
-    case BenchOption::kCausal:
-      return "causal";
-    case BenchOption::kDropout:
-      return "dropout 0.1";
-    case BenchOption::kCausalDropout:
-      return "causal, dropout 0.1";
-    case BenchOption::kRelativeBias:
-      return "trainable relative bias";
-    case BenchOption::kKeyLengths:
-      return "key lengths 1/8 to 1";
-    case BenchOption::kBothLengths:
-      return "key and query lengths 1/8 to 1";
-    case BenchOption::kDecode:
-      return "one query";
-    case BenchOption::kTraining:
-      return "model of 4 layers";
-    case BenchOption::kTrainingDropout:
-      return "model of 4 layers, dropout 0.1";
-  }
-  return "";
-}
-
 const char* NameOf(BenchPass pass) {
   if (pass == BenchPass::kTrainingStep) return "training step";
   return pass == BenchPass::kForward ? "forward" : "forward+backward";
-}
-
-std::string NameOf(const BenchCase& c) {
-  const std::string name = NameOf(c.option);
-  return c.type == BenchType::kFloat ? name : name + ", " + TypeNames()[static_cast<std::size_t>(c.type)];
 }
 
 std::string NameOf(const CallCase& c) {
@@ -64,10 +33,17 @@ std::string NameOf(const CallCase& c) {
   return c.type == BenchType::kFloat ? options : type + " " + options;
 }
 
-// Reads as many bytes as a call's keys and values have, on all threads.
+// As many as a call's keys and values have bytes of; none where reading them is not the limit.
+std::size_t FloatsToRead(const CallCase& c) {
+  const Shape& shape = c.shape;
+  const int64_t elements = shape.batch * shape.kv_heads * shape.kv_len * (shape.head_dim + shape.value_dim);
+  return c.BoundByReading() ? static_cast<std::size_t>(elements * ElementBytes(c.type)) / sizeof(float) : 0;
+}
+
+// Reads so many numbers, on all threads.
 class Reader {
  public:
-  explicit Reader(const CallCase* c) : data_(c != nullptr && c->BoundByReading() ? Floats(*c) : 0, 1.0F) {}
+  explicit Reader(std::size_t floats) : data_(floats, 1.0F) {}
 
   double Bytes() const { return static_cast<double>(data_.size() * sizeof(float)); }
   void Run() const {
@@ -78,45 +54,17 @@ class Reader {
   }
 
  private:
-  static std::size_t Floats(const CallCase& c) {
-    const Shape& shape = c.shape;
-    const int64_t elements = shape.batch * shape.kv_heads * shape.kv_len * (shape.head_dim + shape.value_dim);
-    return static_cast<std::size_t>(elements * ElementBytes(c.type)) / sizeof(float);
-  }
-
   std::vector<float> data_;
   mutable std::atomic<float> sink_ = 0.0F;  // the sums are used, so that the reads stay
 };
 
-// So many threads while it lives.
-class ThreadGuard {
- public:
-  explicit ThreadGuard(int threads) { at::set_num_threads(threads); }
-  ~ThreadGuard() { at::set_num_threads(before_); }
-  ThreadGuard(const ThreadGuard&) = delete;
-  ThreadGuard& operator=(const ThreadGuard&) = delete;
-
- private:
-  int before_ = at::get_num_threads();
-};
-
-double SecondsOf(const std::function<void()>& call) {
-  using Clock = std::chrono::steady_clock;
-  const auto before = Clock::now();
-  call();
-  return std::chrono::duration<double>(Clock::now() - before).count();
-}
-
-// `call`: the one that is measured, null for a training step. The row's names are the caller's.
-void Measure(BenchContenders& contenders, BenchPass pass, const CallCase* call, const CallRounds& rounds, BenchRow& row) {
-  row.pass = NameOf(pass);
-  row.threads = at::get_num_threads();
-  row.times_alone = rounds.times_alone;
+void Measure(BenchContenders& contenders, const CallCase& call, const CallRounds& rounds, BenchRow& row) {
+  const BenchPass pass = call.pass;
   row.torch_way = ChooseTorchWay(contenders, pass);
   row.torch_path = contenders.TorchPath(pass);
   const auto heed = [&] { contenders.Run(BenchSide::kHeed, pass); };
   const auto torch = [&] { contenders.Run(BenchSide::kTorch, pass); };
-  const Reader reader(rounds.times_alone ? nullptr : call);
+  const Reader reader(rounds.times_alone ? 0 : FloatsToRead(call));
   double peak = 0;
   std::vector<std::function<void()>> in_turn = {heed, torch};
   if (rounds.times_alone) {
@@ -124,7 +72,7 @@ void Measure(BenchContenders& contenders, BenchPass pass, const CallCase* call, 
   } else {
     row.heed_mib = PeakGrowth(heed);
     row.torch_mib = PeakGrowth(torch);
-    const int bytes = call != nullptr && call->type == BenchType::kDouble ? 8 : 4;
+    const int bytes = call.type == BenchType::kDouble ? 8 : 4;
     in_turn.emplace_back([&peak, bytes] { peak = std::max(peak, reference::FmaPeak(bytes, 0.005)); });
     in_turn.emplace_back([&reader] { reader.Run(); });
   }
@@ -163,62 +111,42 @@ std::string CommandOf(const BenchOptions& options, const std::filesystem::path& 
 std::string CommandOf(const BenchRow& row) { return "heed bench --case " + ShellWord(row.call); }
 
 std::vector<BenchPass> PassesOf(const BenchCase& c) {
-  if (c.Trains()) return {BenchPass::kTrainingStep};
-  if (c.option == BenchOption::kDecode) return {BenchPass::kForward};
+  if (c.call.pass != BenchPass::kForwardBackward) return {c.call.pass};
   return {BenchPass::kForward, BenchPass::kForwardBackward};
 }
 
-CallCase BenchCase::Call(BenchPass pass, int threads_of_run) const {
-  CallCase call;
-  call.shape = {batch, q_heads, kv_heads, Queries(), length, head_dim, head_dim};
-  call.type = type;
-  call.pass = pass;
-  call.threads = threads > 0 ? threads : threads_of_run;
-  if (option == BenchOption::kCausal || option == BenchOption::kCausalDropout) call.causal = Causal::kBottomRight;
-  if (option == BenchOption::kDropout || option == BenchOption::kCausalDropout) call.dropout = 0.1;
-  if (option == BenchOption::kRelativeBias) call.bias = CallCase::Bias::kTrainableRelative;
-  call.key_lengths = option == BenchOption::kKeyLengths || option == BenchOption::kBothLengths;
-  call.query_lengths = option == BenchOption::kBothLengths;
-  return call;
-}
-
-BenchRow MeasureCase(const BenchCase& c, BenchPass pass, const BenchOptions& options) {
-  const ThreadGuard guard(c.threads > 0 ? c.threads : options.threads);
-  BenchRow row;
-  row.suite = c.suite;
-  row.option = NameOf(c);
-  row.shape = ShapeText({c.batch, c.q_heads, c.kv_heads, c.length, c.length, c.head_dim, c.head_dim});
-  row.length = c.length;
-  row.head_dim = c.head_dim;
-  const CallRounds rounds{options.rounds, options.seconds};
-  const std::unique_ptr<BenchContenders> contenders = MakeContenders(c);
-  if (c.Trains()) {
-    Measure(*contenders, pass, nullptr, rounds, row);
-    return row;
-  }
-  const CallCase call = c.Call(pass, options.threads);
-  row.call = TextOf(call);
-  Measure(*contenders, pass, &call, rounds, row);
-  return row;
-}
-
 BenchRow MeasureCall(const CallCase& c, const CallRounds& rounds) {
-  const ThreadGuard guard(c.threads);
+  const ThreadCount count(c.threads);
   BenchRow row;
   row.suite = "case";
   row.option = NameOf(c);
   row.shape = ShapeText(c.shape);
+  row.pass = NameOf(c.pass);
+  row.threads = c.threads;
   row.length = c.shape.kv_len;
   row.head_dim = c.shape.head_dim;
-  row.call = TextOf(c);
-  AttentionContenders contenders(c);
-  Measure(contenders, c.pass, &c, rounds, row);
+  row.times_alone = rounds.times_alone;
+  if (c.pass != BenchPass::kTrainingStep) row.call = TextOf(c);
+  Measure(*MakeContenders(c), c, rounds, row);
   return row;
 }
 
-std::unique_ptr<BenchContenders> MakeContenders(const BenchCase& c) {
-  if (c.Trains()) return std::make_unique<TrainingContenders>(c);
-  return std::make_unique<AttentionContenders>(c.Call(BenchPass::kForward, 1));
+BenchRow MeasureCase(const BenchCase& c, BenchPass pass, const BenchOptions& options) {
+  CallCase call = c.call;
+  call.pass = pass;
+  if (call.threads == 0) call.threads = options.threads;
+  BenchRow row = MeasureCall(call, {options.rounds, options.seconds});
+  row.suite = c.suite;
+  row.option = c.option;
+  if (call.type != BenchType::kFloat) row.option += ", " + TypeNames()[static_cast<std::size_t>(call.type)];
+  call.shape.q_len = call.shape.kv_len;  // the option says where there is one query
+  row.shape = ShapeText(call.shape);
+  return row;
+}
+
+std::unique_ptr<BenchContenders> MakeContenders(const CallCase& c) {
+  if (c.pass == BenchPass::kTrainingStep) return std::make_unique<TrainingContenders>(c);
+  return std::make_unique<AttentionContenders>(c);
 }
 
 std::string ChooseTorchWay(BenchContenders& contenders, BenchPass pass) {

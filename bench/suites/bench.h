@@ -13,30 +13,11 @@
 
 namespace heed::lab {
 
-// What LibTorch's users must build for the same result.
-enum class BenchOption {
-  kPlain,
-  kCausal,
-  kDropout,
-  kCausalDropout,
-  kRelativeBias,
-  kKeyLengths,
-  kBothLengths,
-  kDecode,           // one query
-  kTraining,         // a step of a whole model
-  kTrainingDropout,  // the same with dropout 0.1
-};
-
 struct BenchCase {
-  std::string suite;
-  BenchOption option = BenchOption::kPlain;
-  int64_t batch, q_heads, kv_heads, length, head_dim;
-  int threads = 0;                     // 0: those of the run
-  BenchType type = BenchType::kFloat;  // of queries, keys and values
-  int64_t Queries() const { return option == BenchOption::kDecode ? 1 : length; }
-  bool Trains() const { return option == BenchOption::kTraining || option == BenchOption::kTrainingDropout; }
-  // The call that is timed, on so many threads where the case does not say; of cases that do not train.
-  CallCase Call(BenchPass pass, int threads_of_run) const;
+  std::string suite, option;  // option: what is not shape and type, in words, as "causal, dropout 0.1"
+  // Of a training step the sizes and the dropout of its attention. Of 0 threads: on those of the run. A pass with its backward
+  // is measured forward alone too.
+  CallCase call;
 };
 
 // The names of the suites, and the cases of one of them or of "all"; throws InvalidArgument that lists them.

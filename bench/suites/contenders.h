@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "bench/suites/bench.h"
+#include "bench/suites/call_case.h"
 #include "lab/training/optimizer.h"
 
 namespace heed::lab {
@@ -35,7 +35,7 @@ class BenchContenders {
   virtual double Operations(BenchPass pass) const = 0;
 };
 
-std::unique_ptr<BenchContenders> MakeContenders(const BenchCase& c);
+std::unique_ptr<BenchContenders> MakeContenders(const CallCase& c);
 // Lets LibTorch's side run in the way that is the fastest in a short trial, and returns its name.
 std::string ChooseTorchWay(BenchContenders& contenders, BenchPass pass);
 

@@ -43,6 +43,13 @@ void TrimArena() {
 
 }  // namespace
 
+double SecondsOf(const std::function<void()>& call) {
+  using Clock = std::chrono::steady_clock;
+  const auto before = Clock::now();
+  call();
+  return std::chrono::duration<double>(Clock::now() - before).count();
+}
+
 std::vector<Timing> TimeInTurn(const std::vector<std::function<void()>>& candidates, int rounds, double seconds,
                                std::size_t short_ones) {
   using Clock = std::chrono::steady_clock;
@@ -51,11 +58,7 @@ std::vector<Timing> TimeInTurn(const std::vector<std::function<void()>>& candida
   std::vector<std::vector<double>> samples(candidates.size());
   for (const auto& candidate : candidates) candidate();
   const auto start = Clock::now();
-  const auto sample = [&](std::size_t c) {
-    const auto before = Clock::now();
-    candidates[c]();
-    samples[c].push_back(std::chrono::duration<double>(Clock::now() - before).count());
-  };
+  const auto sample = [&](std::size_t c) { samples[c].push_back(SecondsOf(candidates[c])); };
   for (int round = 0; round < rounds || Clock::now() - start < std::chrono::duration<double>(seconds); ++round) {
     const auto begin = Clock::now();
     do {
@@ -69,9 +72,10 @@ std::vector<Timing> TimeInTurn(const std::vector<std::function<void()>>& candida
   return timings;
 }
 
-void ForgetPeakResident() {
+bool ForgetPeakResident() {
   std::ofstream marks("/proc/self/clear_refs");
   marks << "5" << std::flush;  // resets the high-water mark to what is resident now
+  return static_cast<bool>(marks);
 }
 
 double PeakResident() { return StatusMib("VmHWM"); }
@@ -87,12 +91,11 @@ double PeakGrowth(const std::function<void()>& call) {
   };
   on_new_thread(true);
   malloc_trim(0);
-  std::ofstream marks("/proc/self/clear_refs");
-  marks << "5" << std::flush;  // resets the high-water mark to what is resident now
+  const bool told = ForgetPeakResident();
   const double before = StatusMib("VmRSS");
   on_new_thread(false);
   const double peak = StatusMib("VmHWM");
-  return marks ? std::max(peak - before, 0.0) : std::numeric_limits<double>::quiet_NaN();
+  return told ? std::max(peak - before, 0.0) : std::numeric_limits<double>::quiet_NaN();
 }
 
 }  // namespace heed::lab

@@ -8,6 +8,8 @@
 
 namespace heed::lab {
 
+double SecondsOf(const std::function<void()>& call);
+
 struct Timing {
   double minimum = 0, median = 0;  // seconds
 };
@@ -25,7 +27,7 @@ std::vector<Timing> TimeInTurn(const std::vector<std::function<void()>>& candida
 double PeakGrowth(const std::function<void()>& call);
 
 // The most memory of the process that was resident since, in MiB; NaN where Linux does not tell.
-void ForgetPeakResident();
+bool ForgetPeakResident();  // whether it is told
 double PeakResident();
 
 }  // namespace heed::lab

@@ -79,9 +79,9 @@ std::vector<PlanRow> PlanCall(const ShapeCall& call, const ThreadRates& rates) {
   double alone = 0;
   for (const int threads : PlannedThreads()) {
     const auto plan_of = call.backward ? &PlanBackward : &PlanForward;
-    const CallPlan plan = plan_of(call.attention, call.shape, call.ElementBytes(), threads);
+    const CallPlan plan = plan_of(call.attention, call.shape, ElementBytes(call.type), threads);
     PlanRow& row = rows.emplace_back();
-    row.shape = call.Text();
+    row.shape = ShapeText(call.shape);
     row.option = call.OptionText();
     row.pass = call.PassText();
     row.threads = threads;

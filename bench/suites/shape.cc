@@ -24,8 +24,6 @@ Fields FieldsOf(ShapeOptions& options) {
           Names("pass", &options.pass, {"forward", "backward", "both"}, "Pass to measure")};
 }
 
-std::string ShapeCall::Text() const { return ShapeText(shape); }
-
 std::string ShapeCall::OptionText() const {
   std::string text = attention.causal == Causal::kNone ? "full" : "causal";
   if (attention.window.present()) text = fmt::format("window {}", attention.window.left + 1);

@@ -32,8 +32,6 @@ struct ShapeCall {
   BenchType type = BenchType::kFloat;
   bool backward = false;
 
-  int ElementBytes() const { return lab::ElementBytes(type); }
-  std::string Text() const;        // "B1 H8:2 n4096 d64"
   std::string OptionText() const;  // "causal, window 1024", "full", "full, bfloat16"
   std::string PassText() const { return backward ? "backward" : "forward"; }
 };

@@ -121,7 +121,7 @@ class Arrays {
 
 // Useful multiply-adds of a call, as its plan counts them.
 double WorkOf(const ShapeCall& call) {
-  const CallPlan plan = (call.backward ? &PlanBackward : &PlanForward)(call.attention, call.shape, call.ElementBytes(), 1);
+  const CallPlan plan = (call.backward ? &PlanBackward : &PlanForward)(call.attention, call.shape, ElementBytes(call.type), 1);
   double pairs = 0;
   for (const TaskCost& task : plan.steps[0].tasks) pairs += static_cast<double>(task.pairs);
   return pairs * plan.multiply_adds_per_pair;
@@ -133,23 +133,22 @@ ShapeRow Measure(const ShapeCall& call, double work, const ShapeRuns& runs, Watc
   constexpr double kMib = 1 << 20;
   ForgetPeakResident();
   Arrays<T> arrays(call, runs.seed);
-  pool.Begin(call.backward ? 0.4 * work : 0, call.Text() + " forward");
+  pool.Begin(call.backward ? 0.4 * work : 0, ShapeText(call.shape) + " forward");
   if (call.backward) arrays.Forward(pool);
-  pool.Begin(work, call.Text() + " " + call.PassText());
+  pool.Begin(work, ShapeText(call.shape) + " " + call.PassText());
   // The first run of a short call finds memory that is not there yet.
   std::vector<double> seconds;
   double peak = 0;
   const auto start = Clock::now();
   while (static_cast<int>(seconds.size()) <= runs.rounds) {
     peak = std::max(peak, reference::FmaPeak(call.type == BenchType::kDouble ? 8 : 4, 0.02));
-    const auto before = Clock::now();
-    arrays.Run(pool);
-    seconds.push_back(std::chrono::duration<double>(Clock::now() - before).count());
+    seconds.push_back(SecondsOf([&] { arrays.Run(pool); }));
     if (std::chrono::duration<double>(Clock::now() - start).count() > runs.seconds) break;
   }
   if (seconds.size() > 1) seconds.erase(seconds.begin());
   std::sort(seconds.begin(), seconds.end());
-  ShapeRow row{.shape = call.Text(), .option = call.OptionText(), .pass = call.PassText(), .threads = pool.concurrency()};
+  ShapeRow row{
+      .shape = ShapeText(call.shape), .option = call.OptionText(), .pass = call.PassText(), .threads = pool.concurrency()};
   row.runs = static_cast<int64_t>(seconds.size());
   row.ms = seconds.front() * 1e3;
   row.median_ms = seconds[seconds.size() / 2] * 1e3;

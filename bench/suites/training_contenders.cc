@@ -82,13 +82,13 @@ struct PlainModel : torch::nn::Module {
   std::vector<std::shared_ptr<PlainBlock>> blocks;
 };
 
-TrainOptions OptionsOf(const BenchCase& c) {
+TrainOptions OptionsOf(const CallCase& c) {
   TrainOptions options;
   options.model.layers = kLayers;
-  options.model.heads = c.q_heads;
-  options.model.width = c.q_heads * c.head_dim;
-  options.model.context = c.length;
-  options.model.dropout = c.option == BenchOption::kTrainingDropout ? 0.1 : 0.0;
+  options.model.heads = c.shape.q_heads;
+  options.model.width = c.shape.q_heads * c.shape.head_dim;
+  options.model.context = c.shape.kv_len;
+  options.model.dropout = c.dropout;
   options.model.tied = true;
   return options;
 }
@@ -172,9 +172,9 @@ struct TrainingContenders::Sides {
   Batch batch;
 };
 
-TrainingContenders::TrainingContenders(const BenchCase& c) : case_(c), sides_(std::make_unique<Sides>(OptionsOf(c))) {
-  sides_->batch.inputs = at::randint(kSymbols, {c.batch, c.length}, at::kLong);
-  sides_->batch.targets = at::randint(kSymbols, {c.batch * c.length}, at::kLong);
+TrainingContenders::TrainingContenders(const CallCase& c) : case_(c), sides_(std::make_unique<Sides>(OptionsOf(c))) {
+  sides_->batch.inputs = at::randint(kSymbols, {c.shape.batch, c.shape.kv_len}, at::kLong);
+  sides_->batch.targets = at::randint(kSymbols, {c.shape.batch * c.shape.kv_len}, at::kLong);
 }
 
 TrainingContenders::~TrainingContenders() = default;
@@ -197,17 +197,17 @@ NamedTensors TrainingContenders::Arrays(BenchSide side) {
 }
 
 std::string TrainingContenders::TorchPath(BenchPass) const {
-  const at::Tensor q = at::empty({case_.batch, case_.q_heads, case_.length, case_.head_dim}).requires_grad_(true);
-  const double dropout = OptionsOf(case_).model.dropout;
-  return at::_fused_sdp_choice(q, q, q, std::nullopt, dropout, true) == 1 ? "flash" : "math";
+  const Shape& shape = case_.shape;
+  const at::Tensor q = at::empty({shape.batch, shape.q_heads, shape.kv_len, shape.head_dim}).requires_grad_(true);
+  return at::_fused_sdp_choice(q, q, q, std::nullopt, case_.dropout, true) == 1 ? "flash" : "math";
 }
 
 // The products of matrices, two backward for each forward, and those of causal attention, five backward for two.
 double TrainingContenders::Operations(BenchPass) const {
-  const auto tokens = static_cast<double>(case_.batch * case_.length);
-  const auto width = static_cast<double>(case_.q_heads * case_.head_dim);
+  const auto tokens = static_cast<double>(case_.shape.batch * case_.shape.kv_len);
+  const auto width = static_cast<double>(case_.shape.q_heads * case_.shape.head_dim);
   const double weights = 12.0 * kLayers * width * width + width * kSymbols;
-  const double pairs = tokens * static_cast<double>(case_.length + 1) / 2;
+  const double pairs = tokens * static_cast<double>(case_.shape.kv_len + 1) / 2;
   return 3.0 * 2.0 * tokens * weights + 3.5 * 4.0 * kLayers * width * pairs;
 }
 

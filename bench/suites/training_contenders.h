@@ -13,7 +13,7 @@ namespace heed::lab {
 // backward, fused AdamW. Both sides start with the same parameters.
 class TrainingContenders : public BenchContenders {
  public:
-  explicit TrainingContenders(const BenchCase& c);
+  explicit TrainingContenders(const CallCase& c);
   ~TrainingContenders() override;
 
   NamedTensors Run(BenchSide side, BenchPass pass) override;
@@ -23,7 +23,7 @@ class TrainingContenders : public BenchContenders {
 
  private:
   struct Sides;
-  BenchCase case_;
+  CallCase case_;
   std::unique_ptr<Sides> sides_;
 };
 

@@ -64,20 +64,23 @@ TEST(BenchRowTest, SharesFollowFromTimesAndOperations) {
   options.rounds = 1, options.seconds = 0, options.threads = 2;
   std::set<std::string> seen;
   for (BenchCase c : CasesOf("all")) {
-    c.batch = std::min<int64_t>(c.batch, 2), c.length = 16;
-    if (!c.Trains() && !seen.insert(TextOf(c.Call(BenchPass::kForward, 2))).second) continue;
+    Shape& shape = c.call.shape;
+    const bool decodes = shape.q_len == 1;
+    shape.batch = std::min<int64_t>(shape.batch, 2), shape.kv_len = 16;
+    if (!decodes) shape.q_len = 16;
+    if (c.call.pass != BenchPass::kTrainingStep && !seen.insert(TextOf(c.call)).second) continue;
     for (const BenchPass pass : PassesOf(c)) {
       const BenchRow row = MeasureCase(c, pass, options);
       EXPECT_EQ(row.suite, c.suite);
-      EXPECT_EQ(row.threads, c.threads > 0 ? c.threads : 2);
+      EXPECT_EQ(row.threads, c.call.threads > 0 ? c.call.threads : 2);
       EXPECT_EQ(row.length, 16);
       EXPECT_EQ(row.ratio, row.torch_ms / row.heed_ms);
       EXPECT_TRUE(0 < row.heed_ms && row.heed_ms <= row.heed_median_ms) << row.option;
       EXPECT_TRUE(0 < row.torch_ms && row.torch_ms <= row.torch_median_ms) << row.option;
-      const double work = MakeContenders(c)->Operations(pass), peak = row.peak_gflops * 1e9 * row.threads;
+      const double work = MakeContenders(c.call)->Operations(pass), peak = row.peak_gflops * 1e9 * row.threads;
       EXPECT_NEAR(row.percent_of_peak, 100 * work / (row.heed_ms * 1e-3) / peak, 1e-9 * row.percent_of_peak) << row.option;
       EXPECT_NEAR(row.torch_percent_of_peak * row.ratio, row.percent_of_peak, 1e-9 * row.percent_of_peak) << row.option;
-      EXPECT_EQ(row.percent_of_bandwidth > 0, c.option == BenchOption::kDecode) << row.option;
+      EXPECT_EQ(row.percent_of_bandwidth > 0, decodes) << row.option;
     }
   }
 }
@@ -100,12 +103,11 @@ TEST(BenchRowTest, ACallOfItsOwnIsMeasuredByItsText) {
 
 TEST(BenchRowTest, TheCallOfASuitesRowIsTheOneThatIsTimed) {
   std::map<std::string, std::string> calls;
-  for (const BenchCase& c : CasesOf("all"))
-    if (!c.Trains()) calls[c.suite] = TextOf(c.Call(PassesOf(c).back(), 4));
-  EXPECT_EQ(calls["dropout"], "B1 H8 n2048 d64 float32 causal dropout=0.1 threads=4 pass=both");
-  EXPECT_EQ(calls["bias"], "B2 H8 n1024 d64 float32 bias=relative threads=4 pass=both");
-  EXPECT_EQ(calls["lengths"], "B8 H8 n1024 d64 float32 key-lengths query-lengths threads=4 pass=both");
-  EXPECT_EQ(calls["types"], "B1 H8 n2048 d64 float64 threads=4 pass=both");
+  for (const BenchCase& c : CasesOf("all")) calls[c.suite] = TextOf(c.call);
+  EXPECT_EQ(calls["dropout"], "B1 H8 n2048 d64 float32 causal dropout=0.1 threads=0 pass=both");
+  EXPECT_EQ(calls["bias"], "B2 H8 n1024 d64 float32 bias=relative threads=0 pass=both");
+  EXPECT_EQ(calls["lengths"], "B8 H8 n1024 d64 float32 key-lengths query-lengths threads=0 pass=both");
+  EXPECT_EQ(calls["types"], "B1 H8 n2048 d64 float64 threads=0 pass=both");
   EXPECT_EQ(calls["decode"], "B1 H8:1 n1:32768 d128 bfloat16 threads=2 pass=forward");
 }
 
@@ -113,9 +115,10 @@ TEST(BenchSuitesTest, DecodingHasPlainAndGroupedHeadsShortAndLong) {
   std::set<std::string> heads;
   std::map<std::string, std::set<int64_t>> lengths;
   for (const BenchCase& c : CasesOf("decode")) {
-    heads.insert(std::to_string(c.q_heads) + ":" + std::to_string(c.kv_heads));
-    lengths[TypeNames()[static_cast<std::size_t>(c.type)] + " on " + std::to_string(c.threads)].insert(c.length);
-    EXPECT_TRUE(c.Call(BenchPass::kForward, 1).BoundByReading()) << "has a column of bandwidth";
+    const Shape& shape = c.call.shape;
+    heads.insert(std::to_string(shape.q_heads) + ":" + std::to_string(shape.kv_heads));
+    lengths[TypeNames()[static_cast<std::size_t>(c.call.type)] + " on " + std::to_string(c.call.threads)].insert(shape.kv_len);
+    EXPECT_TRUE(c.call.BoundByReading()) << "has a column of bandwidth";
   }
   EXPECT_EQ(heads, (std::set<std::string>{"8:8", "12:12", "32:8", "8:1"}));
   EXPECT_EQ(lengths.size(), 4U);

@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include <ATen/ATen.h>
@@ -12,39 +13,42 @@
 #include <ATen/record_function.h>
 #include <gtest/gtest.h>
 
+#include "bench/suites/bench.h"
+
 namespace heed::lab {
 namespace {
 
 constexpr BenchSide kSides[] = {BenchSide::kHeed, BenchSide::kTorch};
 
 // Few rows of fewer steps than a head is wide, so that values can be the rows of an identity matrix.
-BenchCase Small(BenchCase c) {
-  c.batch = std::min<int64_t>(c.batch, 3);
-  c.length = 27;
+CallCase Small(CallCase c) {
+  c.shape.batch = std::min<int64_t>(c.shape.batch, 3);
+  if (c.shape.q_len > 1) c.shape.q_len = 27;
+  c.shape.kv_len = 27;
+  c.threads = 1;
   return c;
 }
+
+bool Trains(const CallCase& c) { return c.pass == BenchPass::kTrainingStep; }
 
 std::vector<BenchCase> SmallCases() {
   std::vector<BenchCase> cases;
   std::set<std::string> seen;  // most decoding cases differ in length alone
-  for (const BenchCase& c : CasesOf("all")) {
-    const BenchCase small = Small(c);
-    if (c.Trains() || seen.insert(TextOf(small.Call(BenchPass::kForward, 1))).second) cases.push_back(small);
+  for (BenchCase c : CasesOf("all")) {
+    c.call = Small(c.call);
+    if (Trains(c.call) || seen.insert(TextOf(c.call)).second) cases.push_back(c);
   }
   return cases;
 }
 
 // Two sides that drop at random agree only where they do not.
-BenchCase WithoutDropout(BenchCase c) {
-  if (c.option == BenchOption::kDropout) c.option = BenchOption::kPlain;
-  if (c.option == BenchOption::kCausalDropout) c.option = BenchOption::kCausal;
-  if (c.option == BenchOption::kTrainingDropout) c.option = BenchOption::kTraining;
+CallCase WithoutDropout(CallCase c) {
+  c.dropout = 0;
   return c;
 }
 
 std::string Words(const BenchCase& c, const BenchPass pass) {
-  return c.suite + ", option " + std::to_string(static_cast<int>(c.option)) + ", pass " +
-         std::to_string(static_cast<int>(pass));
+  return c.suite + ", " + c.option + ", pass " + std::to_string(static_cast<int>(pass));
 }
 
 // Of 27 sums of products of normal numbers, relative to the largest of an array: both sides round each number that they store
@@ -78,34 +82,26 @@ void Set(BenchContenders& contenders, const std::string& name, const at::Tensor&
 }
 
 // Values whose rows are those of an identity matrix: the output is then the matrix of weights.
-void ShowWeights(BenchContenders& contenders, const BenchCase& c) {
-  Set(contenders, "value", at::eye(c.length, c.head_dim));
-  Set(contenders, "d_output", at::eye(c.Queries(), c.head_dim));
+void ShowWeights(BenchContenders& contenders, const Shape& shape) {
+  Set(contenders, "value", at::eye(shape.kv_len, shape.head_dim));
+  Set(contenders, "d_output", at::eye(shape.q_len, shape.head_dim));
 }
 
-bool Visible(const BenchCase& c, int64_t length, int64_t query, int64_t key) {
-  switch (c.option) {
-    case BenchOption::kCausal:
-    case BenchOption::kCausalDropout:
-      return key <= query;
-    case BenchOption::kKeyLengths:
-      return key < length;
-    case BenchOption::kBothLengths:
-      return key < length && query < length;
-    default:
-      return true;
-  }
+bool Visible(const CallCase& c, int64_t length, int64_t query, int64_t key) {
+  return (c.causal == Causal::kNone || key <= query) && (!c.key_lengths || key < length) &&
+         (!c.query_lengths || query < length);
 }
 
 // Pairs of a query and a key that see each other, over all rows and heads; lengths go from an eighth to the whole.
-int64_t PairsOf(const BenchCase& c) {
+int64_t PairsOfAllHeads(const CallCase& c) {
+  const auto [batch, heads, queries, keys] = std::tuple(c.shape.batch, c.shape.q_heads, c.shape.q_len, c.shape.kv_len);
   int64_t pairs = 0;
-  for (int64_t b = 0; b < c.batch; ++b) {
-    const int64_t shortest = c.length / 8;
-    const double step = c.batch > 1 ? static_cast<double>(c.length - shortest) / static_cast<double>(c.batch - 1) : 0;
+  for (int64_t b = 0; b < batch; ++b) {
+    const int64_t shortest = keys / 8;
+    const double step = batch > 1 ? static_cast<double>(keys - shortest) / static_cast<double>(batch - 1) : 0;
     const auto length = static_cast<int64_t>(static_cast<double>(shortest) + step * static_cast<double>(b));
-    for (int64_t i = 0; i < c.Queries(); ++i)
-      for (int64_t j = 0; j < c.length; ++j) pairs += Visible(c, length, i, j) ? c.q_heads : 0;
+    for (int64_t i = 0; i < queries; ++i)
+      for (int64_t j = 0; j < keys; ++j) pairs += Visible(c, length, i, j) ? heads : 0;
   }
   return pairs;
 }
@@ -161,11 +157,11 @@ thread_local Watch* Watch::watching = nullptr;
 TEST(ContendersTest, BothSidesComputeTheSame) {
   at::manual_seed(1);
   for (const BenchCase& c : SmallCases()) {
-    const auto contenders = MakeContenders(WithoutDropout(c));
+    const auto contenders = MakeContenders(WithoutDropout(c.call));
     for (const BenchPass pass : PassesOf(c)) {
       const NamedTensors heed = contenders->Run(BenchSide::kHeed, pass), torch = contenders->Run(BenchSide::kTorch, pass);
       EXPECT_EQ(heed.size() > 1, pass != BenchPass::kForward) << Words(c, pass);
-      ExpectAgreement(heed, torch, Tolerance(c.type), Words(c, pass));
+      ExpectAgreement(heed, torch, Tolerance(c.call.type), Words(c, pass));
     }
   }
 }
@@ -173,16 +169,16 @@ TEST(ContendersTest, BothSidesComputeTheSame) {
 TEST(ContendersTest, OperationsCountThePairsThatBothSidesLookAt) {
   at::manual_seed(2);
   for (const BenchCase& c : SmallCases()) {
-    if (c.Trains()) continue;
-    const auto contenders = MakeContenders(WithoutDropout(c));
-    ShowWeights(*contenders, c);
-    const int64_t pairs = PairsOf(c);
+    if (Trains(c.call)) continue;
+    const auto contenders = MakeContenders(WithoutDropout(c.call));
+    ShowWeights(*contenders, c.call.shape);
+    const int64_t pairs = PairsOfAllHeads(c.call);
     for (const BenchSide side : kSides) {
       const at::Tensor weights = contenders->Run(side, BenchPass::kForward)[0].second;
       EXPECT_EQ(weights.count_nonzero().item<int64_t>(), pairs) << Words(c, BenchPass::kForward);
     }
     // Two products of head_dim multiply-adds for a pair; backward five more, as the scores are computed again.
-    const auto product = 2.0 * static_cast<double>(c.head_dim * pairs);
+    const auto product = 2.0 * static_cast<double>(c.call.shape.head_dim * pairs);
     EXPECT_EQ(contenders->Operations(BenchPass::kForward), 2 * product) << Words(c, BenchPass::kForward);
     EXPECT_EQ(contenders->Operations(BenchPass::kForwardBackward), 7 * product) << Words(c, BenchPass::kForwardBackward);
   }
@@ -192,31 +188,32 @@ TEST(ContendersTest, OperationsCountThePairsThatBothSidesLookAt) {
 TEST(ContendersTest, BothSidesDropATenthAndScaleTheRest) {
   at::manual_seed(3);
   for (const BenchCase& c : SmallCases()) {
-    if (c.option != BenchOption::kDropout && c.option != BenchOption::kCausalDropout) continue;
-    const auto contenders = MakeContenders(c);
-    ShowWeights(*contenders, c);
+    if (c.call.dropout == 0 || Trains(c.call)) continue;
+    const auto contenders = MakeContenders(c.call);
+    ShowWeights(*contenders, c.call.shape);
     Set(*contenders, "query", at::zeros({1}));
-    at::Tensor expected = at::ones({c.length, c.length});
-    if (c.option == BenchOption::kCausalDropout) expected = expected.tril();
+    const int64_t length = c.call.shape.kv_len;
+    at::Tensor expected = at::ones({length, length});
+    if (c.call.causal != Causal::kNone) expected = expected.tril();
     expected = expected / (0.9 * expected.sum(1, true));
     for (const BenchSide side : kSides) {
       const NamedTensors computed = contenders->Run(side, BenchPass::kForwardBackward);
-      const at::Tensor weights = computed[0].second.narrow(3, 0, c.length), d_value = computed[3].second;
+      const at::Tensor weights = computed[0].second.narrow(3, 0, length), d_value = computed[3].second;
       const at::Tensor kept = weights.ne(0), wanted = expected.expand_as(weights);
       // The probability is resolved to 1/65536 or better, a relative change of 1e-5 here.
       EXPECT_TRUE(at::allclose(weights.masked_select(kept), wanted.masked_select(kept), 2e-5)) << c.suite;
-      const auto pairs = static_cast<double>(PairsOf(c));
+      const auto pairs = static_cast<double>(PairsOfAllHeads(c.call));
       const double share = 1.0 - static_cast<double>(kept.sum().item<int64_t>()) / pairs;
       EXPECT_NEAR(share, 0.1, 5 * std::sqrt(0.1 * 0.9 / pairs)) << "five deviations of a count";
       // The output's gradient picks one query a column: the same weights are dropped backward.
-      EXPECT_TRUE(at::allclose(d_value.narrow(3, 0, c.length), weights.transpose(2, 3), 1e-5)) << c.suite;
+      EXPECT_TRUE(at::allclose(d_value.narrow(3, 0, length), weights.transpose(2, 3), 1e-5)) << c.suite;
     }
   }
 }
 
 TEST(ContendersTest, ThePathThatIsNamedIsTheOneThatRuns) {
   for (const BenchCase& c : SmallCases()) {
-    const auto contenders = MakeContenders(c);
+    const auto contenders = MakeContenders(c.call);
     for (const BenchPass pass : PassesOf(c)) {
       const std::string path = contenders->TorchPath(pass);
       const Watch watch;
@@ -230,8 +227,8 @@ TEST(ContendersTest, ThePathThatIsNamedIsTheOneThatRuns) {
 TEST(ContendersTest, BothModelsTrainAlike) {
   at::manual_seed(4);
   for (const BenchCase& c : SmallCases()) {
-    if (!c.Trains()) continue;
-    const auto contenders = MakeContenders(WithoutDropout(c));
+    if (!Trains(c.call)) continue;
+    const auto contenders = MakeContenders(WithoutDropout(c.call));
     ExpectAgreement(contenders->Arrays(BenchSide::kHeed), contenders->Arrays(BenchSide::kTorch), 0, c.suite + ", the start");
     double first = 0, last = 0;
     for (int step = 0; step < 5; ++step) {
@@ -247,9 +244,9 @@ TEST(ContendersTest, BothModelsTrainAlike) {
 
 TEST(ContendersTest, BothModelsDropAtTheSamePlaces) {
   for (const BenchCase& c : SmallCases()) {
-    if (c.option != BenchOption::kTrainingDropout) continue;
+    if (!Trains(c.call) || c.call.dropout == 0) continue;
     constexpr int64_t kLayers = 4, kPlaces = 1 + 2 * kLayers;  // the input, and what each sublayer adds
-    const auto contenders = MakeContenders(c);
+    const auto contenders = MakeContenders(c.call);
     {
       const Watch watch;
       contenders->Run(BenchSide::kHeed, BenchPass::kTrainingStep);
@@ -257,19 +254,21 @@ TEST(ContendersTest, BothModelsDropAtTheSamePlaces) {
     }
     const Watch watch;
     contenders->Run(BenchSide::kTorch, BenchPass::kTrainingStep);
-    const std::map<std::vector<int64_t>, int64_t> expected = {{{c.batch, c.length, c.q_heads * c.head_dim}, kPlaces},
-                                                              {{c.batch, c.q_heads, c.length, c.length}, kLayers}};
+    const Shape& s = c.call.shape;
+    const std::map<std::vector<int64_t>, int64_t> expected = {{{s.batch, s.kv_len, s.q_heads * s.head_dim}, kPlaces},
+                                                              {{s.batch, s.q_heads, s.kv_len, s.kv_len}, kLayers}};
     EXPECT_EQ(watch.dropped, expected);
   }
 }
 
 TEST(ContendersTest, OperationsOfATrainingStepAreItsProducts) {
   for (const BenchCase& c : SmallCases()) {
-    if (!c.Trains()) continue;
-    const auto contenders = MakeContenders(c);
+    if (!Trains(c.call)) continue;
+    const auto contenders = MakeContenders(c.call);
     // Attention: four layers of seven products over the pairs at or before each query.
-    const int64_t pairs = c.length * (c.length + 1) / 2;
-    const double attention = 4 * 7 * 2.0 * static_cast<double>(c.head_dim * c.q_heads * c.batch * pairs);
+    const Shape& s = c.call.shape;
+    const int64_t pairs = s.kv_len * (s.kv_len + 1) / 2;
+    const double attention = 4 * 7 * 2.0 * static_cast<double>(s.head_dim * s.q_heads * s.batch * pairs);
     for (const BenchSide side : kSides) {
       const Watch watch;
       contenders->Run(side, BenchPass::kTrainingStep);
@@ -280,7 +279,7 @@ TEST(ContendersTest, OperationsOfATrainingStepAreItsProducts) {
 
 TEST(ContendersTest, ARunLeavesNoGradients) {
   for (const BenchCase& c : SmallCases()) {
-    const auto contenders = MakeContenders(c);
+    const auto contenders = MakeContenders(c.call);
     for (const BenchSide side : kSides) {
       contenders->Run(side, PassesOf(c).back());
       int64_t leaves = 0;

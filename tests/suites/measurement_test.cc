@@ -81,7 +81,7 @@ TEST(PeakGrowthTest, ThrowsOnWhatTheCallThrows) {
 // At twice the length heed needs twice the memory, and LibTorch's path with dropout four times as much.
 TEST(PeakGrowthTest, TellsLinearFromQuadraticMemory) {
   const auto growth = [](BenchSide side, int64_t length) {
-    const auto contenders = MakeContenders({"dropout", BenchOption::kDropout, 1, 4, 4, length, 64});
+    const auto contenders = MakeContenders(ParseCase("B1 H4 n" + std::to_string(length) + " d64 dropout=0.1", "test"));
     return PeakGrowth([&] { contenders->Run(side, BenchPass::kForwardBackward); });
   };
   const double arrays = 4 * 4 * 64 * 4.0 / (1 << 20);  // output and three gradients of four heads, in MiB a step

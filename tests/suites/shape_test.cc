@@ -23,9 +23,9 @@ TEST(ShapeCalls, AreOneForEachLengthAndPass) {
   options.key_heads = 2, options.queries = 1, options.window = 100, options.type = "bfloat16";
   const std::vector<ShapeCall> calls = CallsOf(options);
   ASSERT_EQ(calls.size(), 4u);
-  EXPECT_EQ(calls[0].Text(), "B1 H8:2 n1:512 d64");
+  EXPECT_EQ(ShapeText(calls[0].shape), "B1 H8:2 n1:512 d64");
   EXPECT_EQ(calls[0].OptionText(), "window 100, bfloat16");
-  EXPECT_EQ(calls[0].ElementBytes(), 2);
+  EXPECT_EQ(ElementBytes(calls[0].type), 2);
   EXPECT_FALSE(calls[2].backward);
   EXPECT_TRUE(calls[3].backward);
   EXPECT_EQ(calls[3].shape.kv_len, 1024);
