@@ -1,8 +1,10 @@
 #include "book/comparison/crossover.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <functional>
+#include <ranges>
 
 namespace heed::lab {
 namespace {
@@ -11,16 +13,7 @@ using Cost = std::function<int64_t(int64_t length)>;  // multiply-adds
 
 // The smallest length where a >= b; a / b must not fall with the length, and a >= b must hold at `limit`.
 int64_t SmallestWhereAtLeast(const Cost& a, const Cost& b, int64_t limit) {
-  int64_t low = 1, high = limit;
-  while (low < high) {
-    const int64_t middle = low + (high - low) / 2;
-    if (a(middle) >= b(middle)) {
-      high = middle;
-    } else {
-      low = middle + 1;
-    }
-  }
-  return low;
+  return *std::ranges::partition_point(std::views::iota(int64_t{1}, limit + 1), [&](int64_t n) { return a(n) < b(n); });
 }
 
 }  // namespace
