@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "book/companions/companions.h"
+#include "book/companions/learnt_table.h"
 #include "cli/command.h"
 #include "cli/data_file.h"
 #include "cli/fields.h"
@@ -66,7 +67,7 @@ int StudyText(const StudyArguments& arguments, const Context& context) {
   lab::Validate(companions, options);
   const lab::Text text = lab::TextOrDefault(arguments.text, context.quiet);
   lab::WatchForInterrupt();
-  const lab::Subject subject = lab::SubjectOf(text, options, lab::KeepsLearntTable());
+  const lab::Subject subject = lab::SubjectOf(text, options, lab::LearntTable);
   const lab::StudyResult result = lab::RunStudy(subject, options, arguments.out);
   // The answer is there before what takes its time beside it.
   lab::WriteStudy(result, {}, arguments.out);

@@ -6,7 +6,6 @@
 #include <string>
 
 #include "book/companions/encoding_page.h"
-#include "book/companions/learnt_table.h"
 #include "book/comparison/output.h"
 #include "book/depth/depth.h"
 #include "book/depth/findings.h"
@@ -15,7 +14,6 @@
 #include "book/tasks/output.h"
 #include "book/tasks/tasks.h"
 #include "lab/data/corpus.h"
-#include "lab/training/language_model.h"
 #include "lab/training/run_folder.h"
 
 namespace heed::lab {
@@ -57,10 +55,6 @@ PageLink WriteTasks(const TaskOptions& options, const StudyResult& study, const 
 }
 
 }  // namespace
-
-ObserveModel KeepsLearntTable() {
-  return [](LanguageModel& model) { return LearntTable(model); };
-}
 
 std::vector<PageLink> WriteCompanions(const Text& text, const StudyResult& result, const CompanionOptions& options,
                                       const std::filesystem::path& folder) {

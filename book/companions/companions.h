@@ -12,9 +12,6 @@
 
 namespace heed::lab {
 
-// For RunStudy: keeps what attention's scheme has learnt in each run, for the page on positions.
-ObserveModel KeepsLearntTable();
-
 // Measures and writes the pages folder/positions, folder/compare and, where the options ask for them, folder/depth and
 // folder/tasks. Finished stacks and runs are kept there, and the next call with the same settings finds them. Returns what the
 // study's page names. Throws InvalidArgument that names the option, FileError, and Interruption on Ctrl-C.

@@ -12,7 +12,8 @@ namespace heed::lab {
 
 class LanguageModel;
 
-// In the first layer where the scheme acts inside of attention; null where it trains nothing.
+// For RunStudy, which keeps it with each run for the page on positions. In the first layer where the scheme acts inside of
+// attention; null where it trains nothing.
 nlohmann::ordered_json LearntTable(LanguageModel& model);
 
 // The same back. Nothing for null; throws nlohmann::json::exception or InvalidArgument where the JSON holds no table.
