@@ -45,12 +45,12 @@ SWITCHES = {
 
 
 class Tried(NamedTuple):
-    """A model with its batch: loss(model) and infer(model), None where the package has no such step, and optimizer(model)."""
+    """A model with its batch: loss(model), infer(model) and optimizer(model)."""
 
     model: Any
-    loss: Callable[[Any], Any] | None
-    infer: Callable[[Any], Any] | None
-    optimizer: Callable[[Any], Any] | None
+    loss: Callable[[Any], Any]
+    infer: Callable[[Any], Any]
+    optimizer: Callable[[Any], Any]
 
 
 class Case(NamedTuple):

@@ -1,4 +1,4 @@
-"""What packages.py says of the rows that it measured: ratios, lines of a table, a picture."""
+"""What packages.py says of the rows that it measured: ratios, lines of a table."""
 
 import statistics
 
@@ -79,28 +79,3 @@ def table(rows):
         cells = [row["name"], f"`{row['heed']}`" if row["heed"] else "", *factors, memory, calls_said(row), remark(row)]
         lines.append(f"| {' | '.join(part.replace('|', '/') for part in cells)} |")
     return "\n".join(lines)
-
-
-def picture(rows, path):
-    """Times without heed over times with it, as bars: to the right of 1 heed is faster."""
-    import matplotlib
-
-    matplotlib.use("svg")
-    matplotlib.rcParams["svg.hashsalt"] = "heed"
-    from matplotlib import pyplot
-
-    shown = [row for row in reversed(rows) if "seconds" in row]
-    figure, axes = pyplot.subplots(figsize=(7, 0.8 + 0.42 * len(shown)))
-    for place, (name, colour) in enumerate(zip(PASSES, ("#2166ac", "#92c5de"))):
-        bars = [(position, 1 / ratio(row, name)) for position, row in enumerate(shown) if ratio(row, name) is not None]
-        axes.barh([p + 0.2 - 0.4 * place for p, _ in bars], [r for _, r in bars], 0.36, color=colour, label=name)
-        for position, faster in bars:
-            place_of_text = faster, position + 0.2 - 0.4 * place
-            axes.annotate(f"{faster:.2f}", place_of_text, (3, 0), textcoords="offset points", va="center", size=7)
-    axes.axvline(1, color="black", linewidth=0.8)
-    axes.set_yticks(range(len(shown)), [row["name"] for row in shown])
-    axes.set_xlabel("time without heed / time with heed")
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(frameon=False, loc="lower right")
-    figure.tight_layout()
-    figure.savefig(path, metadata={"Date": None})

@@ -15,7 +15,7 @@ Losses are compared twice, from equal weights and with the same batch: the loss 
 off, and the losses of five steps with dropout, which differ as those of another seed of dropout do without heed. Gradients may
 differ by a thousandth of their length, or by what PyTorch's own on one thread and on several differ.
 
---page makes of it OUT/packages.csv with every figure and the picture OUT/packages.svg, and prints the table of the documents.
+--page makes of it OUT/packages.csv with every figure, and prints the table of the documents.
 """
 
 import argparse
@@ -36,7 +36,7 @@ import time
 from memory import RETURNING, peak_mib
 from package_case import SWITCHES
 from package_cases import CASES
-from package_figures import PASSES, WAYS, calls_said, csv_rows, picture, ratio, remark, table
+from package_figures import PASSES, WAYS, calls_said, csv_rows, ratio, remark, table
 from turns import milliseconds
 
 STEPS = 5
@@ -54,7 +54,7 @@ def built(case, way="without"):
     tried = case.make()
     switch = SWITCHES[case.heed] if way == "with" else SWITCHES[""]
     switch.model(tried.model)
-    optimizer = tried.optimizer(tried.model) if tried.optimizer else None
+    optimizer = tried.optimizer(tried.model)
 
     def training():
         with switch.context():
@@ -68,8 +68,7 @@ def built(case, way="without"):
         with torch.no_grad(), switch.context():
             return tried.infer(tried.model.eval())
 
-    passes = {"training": training if tried.loss else None, "inference": inference if tried.infer else None}
-    return tried, switch, {name: function for name, function in passes.items() if function}
+    return tried, switch, {"training": training, "inference": inference}
 
 
 def without_dropout(model):
@@ -143,20 +142,17 @@ def outputs_apart(case):
 
 def agreement(case):
     """How far apart heed and PyTorch are; AssertionError where that is farther than rounding."""
-    passes, found = built(case)[2], {}
-    if "training" in passes:
-        (plain, plain_gradients), (ours, our_gradients) = (one_step(case, way) for way in WAYS)
-        found["loss"], found["loss apart"] = plain, abs(plain - ours) / abs(plain)
-        found["gradients apart"] = ((plain_gradients - our_gradients).norm() / plain_gradients.norm()).item()
-        assert found["loss apart"] < LOSS_APART, f"{case.name}: loss {plain} without heed, {ours} with"
-        limit = GRADIENTS_APART if found["gradients apart"] < GRADIENTS_APART else on_one_thread(case, plain_gradients)
-        assert found["gradients apart"] < limit, f"{case.name}: gradients {found['gradients apart']:.1e} apart"
-        found["losses"] = {
-            "without": losses(case, "without", 1), "with": losses(case, "with", 1), "another seed": losses(case, "without", 2),
-        }  # fmt: skip
-    if "inference" in passes:
-        found["outputs apart"] = outputs_apart(case)
-        assert found["outputs apart"] < OUTPUTS_APART, f"{case.name}: outputs {found['outputs apart']:.1e} apart"
+    (plain, plain_gradients), (ours, our_gradients) = (one_step(case, way) for way in WAYS)
+    found = {"loss": plain, "loss apart": abs(plain - ours) / abs(plain)}
+    found["gradients apart"] = ((plain_gradients - our_gradients).norm() / plain_gradients.norm()).item()
+    assert found["loss apart"] < LOSS_APART, f"{case.name}: loss {plain} without heed, {ours} with"
+    limit = GRADIENTS_APART if found["gradients apart"] < GRADIENTS_APART else on_one_thread(case, plain_gradients)
+    assert found["gradients apart"] < limit, f"{case.name}: gradients {found['gradients apart']:.1e} apart"
+    found["losses"] = {
+        "without": losses(case, "without", 1), "with": losses(case, "with", 1), "another seed": losses(case, "without", 2),
+    }  # fmt: skip
+    found["outputs apart"] = outputs_apart(case)
+    assert found["outputs apart"] < OUTPUTS_APART, f"{case.name}: outputs {found['outputs apart']:.1e} apart"
     return found
 
 
@@ -262,7 +258,7 @@ def measured(case, arguments):
     row |= child(case, "times", arguments)
     if "times failed" not in row:
         row |= child(case, "memory", arguments)
-        if version("zentorch") is not None and "inference" in row["seconds"]:
+        if version("zentorch") is not None:
             row |= child(case, "zentorch", arguments)
     return row
 
@@ -292,7 +288,6 @@ def page(out):
         writer = csv.DictWriter(lines, rows[0], lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows)
-    picture(record["rows"], out / "packages.svg")
     print(table(record["rows"]))
     print("\n" + ", ".join(f"{name} {value}" for name, value in record["conditions"].items()))
 
