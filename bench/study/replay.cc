@@ -124,44 +124,6 @@ std::vector<const RecordedRun*> RunsOf(const Record& record, const std::string& 
   return runs;
 }
 
-double LeastOf(const std::vector<lab::CurvePoint>& curve) {
-  return std::ranges::min(curve, {}, &lab::CurvePoint::validation).validation;
-}
-
-// 0 where all diverge.
-double BestRate(const lab::Contest& contest, const lab::SizedContender& model, int64_t steps,
-                const lab::ContestOptions& options) {
-  const uint64_t seed = options.conduct.seed + static_cast<uint64_t>(options.conduct.seeds);
-  std::vector<double> left = options.rates;
-  for (int64_t part = 8; left.size() > 1; part = std::max<int64_t>(1, part / 2)) {
-    std::vector<std::pair<double, double>> tried;
-    for (const double rate : left) {
-      try {
-        const lab::Outcome outcome =
-            contest.Begin({model, steps, rate, seed})->Reach(std::max<int64_t>(1, steps / part), [] {});
-        tried.emplace_back(LeastOf(outcome.curve), rate);
-      } catch (const lab::Divergence&) {
-        continue;
-      }
-    }
-    std::ranges::sort(tried);
-    tried.resize(std::min(tried.size(), (left.size() + 1) / 2));
-    left.clear();
-    for (const auto& [loss, rate] : tried) left.push_back(rate);
-  }
-  return left.empty() ? 0 : left.front();
-}
-
-lab::Outcome WholeOf(const lab::Contest& contest, const lab::Trial& trial) {
-  try {
-    const std::unique_ptr<lab::Training> training = contest.Begin(trial);
-    training->Reach(trial.steps, [] {});
-    return training->Report();
-  } catch (const lab::Divergence& error) {
-    return {.values = std::vector<double>(contest.columns.size(), NAN), .diverged = error.what()};
-  }
-}
-
 // The rate with the longest run.
 double LongestRate(const std::vector<const RecordedRun*>& runs) {
   return (*std::ranges::max_element(runs, {}, [](const RecordedRun* run) { return Length(*run); }))->rate;
@@ -199,29 +161,6 @@ double RecordedContest::StepSeconds(const lab::SizedContender& model) const {
 }
 
 std::vector<double> RecordedContest::Drawn(const std::vector<double>& blocks) const { return At(blocks, blocks_); }
-
-lab::ContestResult HoldEvenly(const lab::Contest& contest, const lab::ContestOptions& options) {
-  std::vector<lab::Column> columns = contest.columns;
-  for (lab::Column& column : columns) column.optional = true;
-  const lab::Conduct& conduct = options.conduct;
-  lab::Measurements measured(contest.id, columns, contest.models, conduct.seed, conduct.seeds);
-  std::vector<lab::Entry> entries;
-  std::vector<lab::Score> scores;
-  for (std::size_t i = 0; i < contest.models.size(); ++i) {
-    lab::Entry entry{.model = contest.models[i], .step_seconds = options.step_seconds[i], .tried = {}, .curve = {}};
-    entry.steps = std::llround(options.seconds / entry.step_seconds);
-    entry.rate = BestRate(contest, entry.model, entry.steps, options);
-    for (int64_t run = 0; entry.rate > 0 && run < conduct.seeds; ++run) {
-      const lab::Trial trial{entry.model, entry.steps, entry.rate, conduct.seed + static_cast<uint64_t>(run)};
-      measured.Put(i, static_cast<std::size_t>(run), WholeOf(contest, trial));
-    }
-    scores.push_back({measured.BlockLosses(entry.model)});
-    entries.push_back(std::move(entry));
-  }
-  std::vector<lab::Judged> verdict = lab::Judge(scores, contest.weights);
-  return {options.rates,     std::move(entries),  std::move(measured), std::move(verdict),
-          options.tolerance, contest.simple_loss, contest.weights};
-}
 
 std::vector<double> TruthOf(const Record& record, double share) {
   std::vector<double> truth;

@@ -33,11 +33,6 @@ class RecordedContest : public lab::Contest {
   std::vector<std::size_t> blocks_, validation_blocks_;
 };
 
-// A study without a race, as tables of results have it: of each model every second rate goes on after an eighth of the steps
-// and after a quarter, with a seed of its own; then each trains `seeds` times to the end, whoever leads. It takes more seconds
-// than lab::Hold has: a whole training of each model for the rates instead of two fifths of one.
-lab::ContestResult HoldEvenly(const lab::Contest& contest, const lab::ContestOptions& options);
-
 // The mean over all recorded runs and blocks of each model's best state within `share` of a whole training, at the rate with
 // the longest runs; NaN where a model has none.
 std::vector<double> TruthOf(const Record& record, double share);

@@ -1,6 +1,5 @@
 // study_replay RECORD..: holds many studies of each record at several budgets, as `heed study` holds them live, and tells how
-// often they decide, whether the stated price holds, and what the recommended model loses to the best. --even holds them
-// without a race: every model gets the same seconds, as a table of results has it.
+// often they decide, whether the stated price holds, and what the recommended model loses to the best.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -11,7 +10,6 @@
 
 #include "bench/study/replay.h"
 #include "lab/runs/outlook.h"
-#include "lab/training/divergence.h"
 
 namespace heed::bench {
 namespace {
@@ -20,7 +18,6 @@ struct Protocol {
   std::vector<double> shares = {0.25, 1, 4};  // of the recorded budget, rising
   double tolerance = 0.01;
   int64_t seeds = 4;
-  bool even = false;
 };
 
 // What one study says at one budget.
@@ -39,8 +36,7 @@ Answer HoldOne(const Record& record, std::size_t share, uint64_t seed, const std
   options.tolerance = protocol.tolerance;
   for (const lab::SizedContender& model : contest.models) options.step_seconds.push_back(contest.StepSeconds(model));
   options.conduct = {.seed = 1, .seeds = protocol.seeds, .threads = 1, .quiet = true};
-  const lab::ContestResult result =
-      protocol.even ? HoldEvenly(contest, options) : lab::Hold("replay", contest, options, nullptr);
+  const lab::ContestResult result = lab::Hold("replay", contest, options, nullptr);
   Answer answer{.taken = lab::Recommend(result), .lost = 0, .worth = 0, .foreseen = {}};
   answer.lost = truth[answer.taken.contender] - *std::ranges::min_element(truth);
   const auto baseline = std::ranges::min_element(record.baselines, {}, &lab::Baseline::validation);
@@ -136,7 +132,6 @@ int main(int count, char** words) {
   app.add_option("--shares", protocol.shares, "Of the recorded budget")->delimiter(',');
   app.add_option("--tolerance", protocol.tolerance, "As heed study has it");
   app.add_option("--seeds", protocol.seeds, "As heed study has it");
-  app.add_flag("--even", protocol.even, "The same seconds for every model, without a race");
   CLI11_PARSE(app, count, words);
   try {
     for (const std::string& record : records) heed::bench::Replay(heed::bench::ReadRecord(record), studies, protocol);
