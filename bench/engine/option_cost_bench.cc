@@ -19,6 +19,7 @@
 #include "reference/random_tables.h"
 #include "reference/schemes.h"
 #include "reference/table_gradients.h"
+#include "reference/trial_arrays.h"
 
 namespace {
 
@@ -37,13 +38,7 @@ class Call {
     std::normal_distribution<float> normal;
     for (auto& array : arrays_) {
       array.resize(static_cast<size_t>(kHeads * length * width));
-      for (T& x : array) {
-        if constexpr (std::is_same_v<T, float>) {
-          x = normal(random);
-        } else {
-          x = heed::ToBFloat16(normal(random));
-        }
-      }
+      for (T& x : array) x = heed::reference::Rounded<T>(normal(random));
     }
   }
 

@@ -13,6 +13,7 @@
 #include "lab/report/progress.h"
 #include "lab/training/interrupt.h"
 #include "reference/fma_peak.h"
+#include "reference/trial_arrays.h"
 
 namespace heed::lab {
 namespace {
@@ -55,13 +56,6 @@ class WatchedPool final : public Executor, public TaskObserver {
   Progress progress_;
 };
 
-template <class T>
-T Narrowed(float value) {
-  if constexpr (std::is_same_v<T, BFloat16>) return ToBFloat16(value);
-  if constexpr (std::is_same_v<T, Float16>) return ToFloat16(value);
-  if constexpr (std::is_floating_point_v<T>) return static_cast<T>(value);
-}
-
 // The arrays of a call.
 template <class T>
 class Arrays {
@@ -71,7 +65,7 @@ class Arrays {
     const auto filled = [&](int64_t heads, int64_t length, int64_t width) {
       std::vector<T> array(static_cast<std::size_t>(shape.batch * heads * length * width));
       // Cheap numbers of about unit variance: a generator with a good tail would take longer than short calls.
-      for (T& x : array) x = Narrowed<T>(static_cast<float>(random_() >> 8) * 0x1p-56F * 3.4F - 1.7F);
+      for (T& x : array) x = reference::Rounded<T>(static_cast<float>(random_() >> 8) * 0x1p-56F * 3.4F - 1.7F);
       return array;
     };
     q_ = filled(shape.q_heads, shape.q_len, shape.head_dim);
