@@ -162,7 +162,8 @@ void Time(std::vector<Row>& rows) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const int64_t length = argc > 1 ? std::atoll(argv[1]) : 1024, width = argc > 2 ? std::atoll(argv[2]) : 64;
+  const auto number = [&](int i, int64_t otherwise) { return argc > i ? std::strtol(argv[i], nullptr, 10) : otherwise; };
+  const int64_t length = number(1, 1024), width = number(2, 64);
   Call<float> call(length, width);
   Call<heed::BFloat16> narrow(length, width);
   Arrays arrays(length);

@@ -135,9 +135,7 @@ DepthResult MeasureDepth(const Corpus& corpus, const DepthOptions& options, cons
   result.started = PlanStarted(options);
   for (const std::string& variant : options.trained) {
     for (const int64_t depth : options.depths) {
-      result.trained.emplace_back();
-      result.trained.back().variant = variant;
-      result.trained.back().layers = depth;
+      result.trained.push_back({.variant = variant, .layers = depth, .profile = {}});
     }
   }
   Corpus evaluated = corpus;

@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "book/positions/figures.h"
-#include "book/positions/table.h"
 #include "heed/positions.h"
 
 namespace heed::lab {
@@ -130,8 +129,11 @@ std::vector<Figure> BiasFigures(const PositionsOptions& options, const SchemeTab
 }
 
 std::vector<Figure> AlibiFigures(const PositionsOptions& options, const SchemeTable&, const Words& words) {
-  const std::vector<float> biases = EmittedAlibi(options);
-  const SchemeTable table{options.scheme, options.width, 2 * options.steps - 1, {biases.begin(), biases.end()}};
+  const int64_t offsets = 2 * options.steps - 1;
+  std::vector<float> biases(static_cast<std::size_t>(options.width * offsets));
+  AlibiTable(AlibiSlopes(options.width), options.steps - 1,
+             View<float, 2>::Contiguous(biases.data(), {options.width, offsets}));
+  const SchemeTable table{options.scheme, options.width, offsets, {biases.begin(), biases.end()}};
   std::vector<Figure> figures = BiasFigures(options, table, words);
   figures[0] = Drawn("alibi-heads", "Linear biases of attention heads", std::move(figures[0].content));
   figures[1] = AlibiMatrix(options, table);

@@ -14,9 +14,6 @@ std::vector<float> EmittedSinusoidal(const PositionsOptions& options);
 // The same of rotary's sines and cosines, in turn; the width is even.
 std::vector<float> EmittedRotary(const PositionsOptions& options);
 
-// Row-major [heads, 2 * steps - 1]: offsets 1 - steps .. steps - 1.
-std::vector<float> EmittedAlibi(const PositionsOptions& options);
-
 }  // namespace heed::lab
 
 #endif  // HEED_BOOK_POSITIONS_TABLE_H_

@@ -11,14 +11,10 @@
 #include "lab/training/compute.h"
 
 namespace heed::lab {
-namespace {
-
-using Work = std::function<std::string(int64_t task, std::atomic<int64_t>& done)>;
-
-}  // namespace
 
 // Workers take the tasks in order; this thread draws the bar.
-void SideBySide(int64_t tasks, int threads, Progress& progress, int64_t done_before, const Work& work) {
+void SideBySide(int64_t tasks, int threads, Progress& progress, int64_t done_before,
+                const std::function<std::string(int64_t task, std::atomic<int64_t>& done)>& work) {
   const ThreadCount one_thread_each(1);
   std::atomic<int64_t> next{0}, done{0};
   std::atomic<bool> stop{false};

@@ -1,5 +1,4 @@
 #include "lab/training/course.h"
-#include "lab/runs/prospect.h"
 
 #include <cmath>
 #include <memory>
@@ -10,6 +9,7 @@
 #include <torch/nn/module.h>
 
 #include "heed/error.h"
+#include "lab/runs/prospect.h"
 #include "lab/training/divergence.h"
 #include "tests/error_text.h"
 
