@@ -64,7 +64,7 @@ class Trainer {
   Random random_;
   int64_t step_ = 0, last_report_ = 0;
   double loss_sum_ = 0.0;  // over the steps since the last report
-  double seconds_ = 0.0;  // spent in steps since the last report, in this process
+  double seconds_ = 0.0;   // spent in steps since the last report, in this process
   int64_t timed_steps_ = 0;
 };
 
