@@ -224,7 +224,7 @@ TEST(MultiHeadAttentionTest, RefusesWhatItCannotDo) {
   ExpectRefused([] { MultiHeadAttention(MultiHeadAttentionOptions(8, 2).position(Scheme(PositionScheme::kRelativeBias, -1))); },
                 {"max_distance", "-1"});
   ExpectRefused([] { MultiHeadAttention(MultiHeadAttentionOptions(8, 2).window(-2, 0)); }, {"window", "left -2"});
-  ExpectRefused([] { MultiHeadAttention(MultiHeadAttentionOptions(8, 2).softcap(0.0)); }, {"softcap", "0.0"});
+  ExpectRefused([] { MultiHeadAttention(MultiHeadAttentionOptions(8, 2).softcap(0.0)); }, {"above 0", "got 0"});
   ExpectRefused([] { MultiHeadAttention(MultiHeadAttentionOptions(8, 2).scale(std::nan(""))); }, "scale");
   MultiHeadAttention module(8, 2, 0.0);
   const at::Tensor X = at::randn({2, 3, 8});
