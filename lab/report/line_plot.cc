@@ -50,7 +50,7 @@ std::string DataBlocks(const LinePlot& plot) {
     for (std::size_t i = 0; i < series.x.size(); ++i) {
       blocks += Value(series.x[i], plot.log_x);
       for (const double y : {series.y[i], low[i], high[i]}) blocks += " " + Value(y, plot.log_y);
-      blocks += "\n";
+      blocks += '\n';
     }
     if (series.x.empty()) blocks += "NaN NaN NaN NaN\n";  // gnuplot refuses an empty block
     blocks += "END\n";

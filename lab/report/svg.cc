@@ -58,7 +58,9 @@ Ticks RoundTicks(double low, double high, int count) {
   const double step = power * (mantissa <= 1 ? 1 : mantissa <= 2 ? 2 : mantissa <= 5 ? 5 : 10);
   Ticks ticks;
   const double slack = 1e-9;  // of a step: an end that is a tick up to rounding is one
-  for (double k = std::ceil(low / step - slack); k <= std::floor(high / step + slack); ++k) {
+  const double first = std::ceil(low / step - slack), last = std::floor(high / step + slack);
+  for (int i = 0; first + i <= last; ++i) {
+    const double k = first + i;
     ticks.values.push_back(k * step);
     ticks.labels.push_back(k == 0 ? "0" : fmt::format("{:.6g}", k * step));
   }

@@ -38,7 +38,7 @@ void TakeSpaces(std::string_view& text) {
 bool TakeDigits(std::string_view& text, std::size_t least, std::size_t most, int64_t& number) {
   const std::size_t all = std::ranges::find_if_not(text, IsDigit) - text.begin(), count = std::min(all, most);
   if (count < least) return false;
-  std::from_chars(text.data(), text.data() + count, number);
+  std::from_chars(text.begin(), text.begin() + count, number);
   text.remove_prefix(count);
   return true;
 }

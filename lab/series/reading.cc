@@ -124,7 +124,7 @@ std::vector<int64_t> FeatureColumns(const CsvTable& table, const SeriesColumns& 
 bool IsWhole(double value) { return value == std::round(value); }
 
 // Throws InvalidArgument where it is none.
-const std::string& KnownGoal(const std::string& name) {
+std::string KnownGoal(const std::string& name) {
   if (name == "classification" || name == "regression" || name == "forecast") return name;
   throw InvalidArgument("goal: '" + ShownName(name) + "' is unknown; choose classification, regression or forecast");
 }

@@ -37,7 +37,7 @@ Buckets BucketsOf(const std::vector<at::Tensor>& parameters) {
 template <class Reducer>
 std::unique_ptr<Reducer> MakeReducer(const std::vector<at::Tensor>& parameters,
                                      const c10::intrusive_ptr<c10d::ProcessGroup>& group) {
-  const auto make = [&](auto... late) {
+  const auto make = [&](const auto&... late) {
     return std::make_unique<Reducer>(parameters, BucketsOf(parameters), group, std::vector<bool>(parameters.size(), false),
                                      /*bucket_bytes_cap=*/static_cast<int64_t>(kBucketBytes),
                                      // What a step does not use then counts as zeros, and buckets are not made anew after

@@ -140,7 +140,8 @@ Ranks::Ranks(RankGroup group) : group_(std::make_unique<RankGroup>(std::move(gro
 // rank would keep its connections open for as long, so that others wait for it in turn. The groups are therefore left to the
 // end of the process, which closes the connections at once.
 Ranks::~Ranks() {
-  if (lost_) static_cast<void>(group_.release());
+  if (lost_) [[maybe_unused]]
+    RankGroup* const left = group_.release();
 }
 
 int Ranks::rank() const { return group_->group->getRank(); }

@@ -75,8 +75,7 @@ std::tuple<at::Tensor, at::Tensor> PackedPositionsOperator(const at::Tensor& pac
     AttentionOptions options;
     options.packed(packed_queries, packed_keys).causal(bottom_right);
     options.query_positions(query_positions.value_or(at::Tensor())).key_positions(key_positions.value_or(at::Tensor()));
-    if (query_offset) options.query_offset(*query_offset);
-    if (key_offset) options.key_offset(*key_offset);
+    options.query_offset(query_offset).key_offset(key_offset);
     options.tensors() = ResolvedPlaces(options.tensors());
     const CallPositions places = PositionsOf(options, queries, keys);
     return std::make_tuple(std::get<at::Tensor>(places.queries), std::get<at::Tensor>(places.keys));

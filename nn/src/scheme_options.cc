@@ -37,7 +37,7 @@ AttentionOptions WithScheme(const AttentionPosition& scheme, AttentionOptions op
     }
     PutBefore(program->program, program->tables, options);
   }
-  if (const std::optional<double> scale = scheme.default_scale(query.size(3)); scale && !options.scale()) options.scale(*scale);
+  if (!options.scale()) options.scale(scheme.default_scale(query.size(3)));
   return options;
 }
 

@@ -67,7 +67,7 @@ PackedCounts CountsOf(const AttentionOptions& options, int64_t q_len, int64_t kv
 
 bool Packed(const AttentionTensors& tensors) { return tensors.packed_queries.defined() || tensors.packed_keys.defined(); }
 
-const at::Tensor& Listed(const at::Tensor& on_axes, const at::Tensor& list) { return on_axes.defined() ? on_axes : list; }
+at::Tensor Listed(const at::Tensor& on_axes, const at::Tensor& list) { return on_axes.defined() ? on_axes : list; }
 
 CallPositions PackedPositions(const AttentionOptions& options, int64_t q_len, int64_t kv_len, const AxesPositions& on_axes) {
   const AttentionTensors& tensors = options.tensors();

@@ -89,8 +89,10 @@ std::tuple<Names, Tensors> ReadFile(std::string path) {
   return TranslateErrors([&] {
     std::tuple<Names, Tensors> read;
     const Safetensors file = ReadSafetensors(path);
-    for (const auto& [name, type] : file.unread)
+    if (!file.unread.empty()) {
+      const auto& [name, type] = *file.unread.begin();
       throw FileError("'" + path + "': tensor " + QuotedName(name) + " has the type " + type + ", which heed does not read");
+    }
     for (const auto& [name, tensor] : file.tensors) std::get<0>(read).push_back(name), std::get<1>(read).push_back(tensor);
     return read;
   });

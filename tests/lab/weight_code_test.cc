@@ -12,7 +12,8 @@ TEST(WeightCode, ComesBackWithinTheStatedError) {
     const WeightCode code(steps);
     double worst = 0;
     // From just above the least weight to 1, in steps that are no multiple of the code's.
-    for (double weight = 1.0; weight > code.least(); weight *= 0.9973) {
+    for (int i = 0; std::pow(0.9973, i) > code.least(); ++i) {
+      const double weight = std::pow(0.9973, i);
       worst = std::max(worst, std::abs(code.Decode(code.Encode(weight)) / weight - 1));
     }
     EXPECT_LE(worst, code.relative_error() * (1 + 1e-12)) << steps;

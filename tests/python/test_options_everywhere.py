@@ -13,7 +13,7 @@ import torch
 
 import heed
 import heed.distributed
-from heed import _pytorch_attention
+from heed import _pairs, _pytorch_attention
 from heed._attention import DEFAULTS, Options
 from heed._onnx import _formula
 
@@ -84,15 +84,16 @@ def test_cpp_sets_every_option_of_the_operator():
 
 
 def test_other_devices_take_or_refuse_every_option():
-    """By name, in the file that computes on them."""
-    source = inspect.getsource(_pytorch_attention)
+    """By name, in the files that compute on them, where a window is two sides and `of_tokens` reads positions."""
+    source = inspect.getsource(_pytorch_attention) + inspect.getsource(_pairs)
     for name in (*NAMES, *RETURNED):
-        known = f'"{name}"' in source or f'_positions"]' in source and name.endswith("_positions")
+        known = any(f'"{written}"' in source for written in (name, f"{name}_left")) or name.endswith("_positions") and "of_tokens(" in source
         assert known or name == "precision", name  # which says how bfloat16 is computed here
 
 
 def test_onnx_takes_or_refuses_every_argument():
-    source, refused = inspect.getsource(_formula), {name for name in OPERATOR if name.startswith("packed")}
+    source = inspect.getsource(_formula) + inspect.getsource(_pairs)
+    refused = {name for name in OPERATOR if name.startswith("packed")}
     neutral = {"precision", "batch_offset", "seed", *OF_RANKS, "mask_reals", "mask_wholes", "mask_extents"}  # of dropout and mask programs
     for name in OPERATOR:
         assert f'"{name}"' in source or name in neutral | refused or name.endswith(("_positions", "_offset")), name
