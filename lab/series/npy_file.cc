@@ -55,6 +55,7 @@ Header ParseHeader(const std::string& name, std::string_view text) {
   const auto require = [&](bool holds, const std::string& what) {
     if (!holds) throw FileError(name + ": the NPY header is malformed: " + what);
   };
+  require(text.find('\0') == text.npos, "it holds a NUL byte");  // the parser would take one for the end
   const Json json = Json::parse(JsonOf(text), nullptr, /*allow_exceptions=*/false);
   require(json.is_object(), "it is no dictionary, or text follows it");
   require(

@@ -33,14 +33,19 @@ void SideBySide(int64_t tasks, int threads, Progress& progress, int64_t done_bef
     }
   };
   std::vector<std::future<void>> workers;
-  for (int64_t i = 0; i < std::min<int64_t>(threads, tasks); ++i) workers.push_back(std::async(std::launch::async, take));
-  for (const std::future<void>& worker : workers) {
-    std::future_status status = std::future_status::timeout;
-    while (status != std::future_status::ready) {
-      status = worker.wait_for(std::chrono::milliseconds(100));
-      const std::lock_guard<std::mutex> lock(mutex);
-      progress.Update(done_before + done, note);
+  try {
+    for (int64_t i = 0; i < std::min<int64_t>(threads, tasks); ++i) workers.push_back(std::async(std::launch::async, take));
+    for (const std::future<void>& worker : workers) {
+      std::future_status status = std::future_status::timeout;
+      while (status != std::future_status::ready) {
+        status = worker.wait_for(std::chrono::milliseconds(100));
+        const std::lock_guard<std::mutex> lock(mutex);
+        progress.Update(done_before + done, note);
+      }
     }
+  } catch (...) {
+    stop = true;  // the futures wait for their workers
+    throw;
   }
   for (std::future<void>& worker : workers) worker.get();
 }

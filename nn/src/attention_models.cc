@@ -64,9 +64,12 @@ struct TapeReading : torch::autograd::Function<TapeReading> {
 
   static Variables backward(torch::autograd::AutogradContext* context, const Variables& gradients) {
     const Variables inputs = context->get_saved_variables(), tape(inputs.begin() + 2, inputs.end());
-    const at::Tensor &question = inputs[0], &score = inputs[1], gradient = gradients[0].unsqueeze(1);
+    const at::Tensor& score = inputs[1];
+    // Autocast leaves the parameter alone in its type.
+    const at::ScalarType type = score.scalar_type();
+    const at::Tensor question = inputs[0].to(type), gradient = gradients[0].to(type).unsqueeze(1);
     // A second derivative goes through the tape: `kept` has no history.
-    const at::Tensor kept = at::GradMode::is_enabled() ? at::stack(tape, 1) : context->saved_data["kept"].toTensor();
+    const at::Tensor kept = (at::GradMode::is_enabled() ? at::stack(tape, 1) : context->saved_data["kept"].toTensor()).to(type);
     const at::Tensor hidden = Hidden(question, kept), weights = Weights(hidden, score);
     const at::Tensor by_weight = weights * gradient.matmul(States(question, kept).transpose(1, 2)).squeeze(1);
     const at::Tensor by_logit = (by_weight - weights * by_weight.sum(1, /*keepdim=*/true)).unsqueeze(2);

@@ -1,4 +1,6 @@
 // torch.ops.heed.clamp_valid_lens and its kin: what modules of both languages do to lengths, positions, times and caches.
+#include <algorithm>
+#include <cmath>
 #include <optional>
 #include <tuple>
 #include <variant>
@@ -12,6 +14,7 @@
 #include "cache_memory.h"
 #include "heed/error.h"
 #include "heed/series_form.h"
+#include "refuse.h"
 #include "tensor_view.h"
 #include "token_positions.h"
 #include "translate_errors.h"
@@ -38,8 +41,13 @@ std::tuple<at::Tensor, at::Tensor> CacheAppendOperator(const at::Tensor& keys, c
 std::vector<double> ContinueTimesOperator(std::vector<double> times, double typical_step, bool has_dates, int64_t context,
                                           int64_t horizon) {
   return TranslateErrors([&] {
-    if (times.empty() || context < 1 || horizon < 0)
-      throw InvalidArgument("continue_times: expected a time, a context of at least 1 and a horizon of at least 0");
+    constexpr int64_t kMostSteps = int64_t{1} << 20;  // of a kept model
+    const auto finite = [](double time) { return std::isfinite(time); };
+    if (times.empty() || !std::ranges::all_of(times, finite) || !std::isfinite(typical_step) || typical_step <= 0)
+      Refuse("continue_times: expected finite times, one at least, and a typical step above 0");
+    if (context < 1 || context > kMostSteps || horizon < 0 || horizon > kMostSteps)
+      Refuse("continue_times: expected a context from 1 and a horizon from 0 to ", kMostSteps, ", got ", context, " and ",
+             horizon);
     SeriesForm form;
     form.typical_step = typical_step, form.has_dates = has_dates, form.context = context;
     std::vector<double> next(static_cast<std::size_t>(horizon));

@@ -37,6 +37,8 @@ def attend(query: torch.Tensor, key: Any, value: Any, arguments: Mapping[str, An
     _check(query, {"key": key, "value": value, **arguments})
     query, key, value, options, _ = options_of(query, key, value, {**arguments, "dropout": 0.0})
     listed = "query_positions" in options or "key_positions" in options
+    if "prefix_lengths" in options and options["prefix_lengths"].dim() != 1:
+        raise ValueError(f"prefix_lengths: expected shape [batch], got {list(options['prefix_lengths'].shape)}")
     if "prefix_lengths" in options and (listed or options.get("window_left", -1) >= 0):
         raise ValueError("prefix_lengths: cannot be combined with a left window or with listed positions")
     call: dict[str, Any] = {"scale": options.get("scale"), "dropout_p": arguments["dropout"], "enable_gqa": True}
@@ -87,6 +89,7 @@ def _is_plainly_causal(options: dict[str, Any], query: torch.Tensor, key: torch.
 
 def _masked(value: torch.Tensor, pairs: Pairs, call: dict[str, Any]) -> torch.Tensor:
     query, key, visible, bias = pairs.query, pairs.key, pairs.seen(), pairs.added_to_scores()
+    del pairs  # and with it eight bytes for every pair
     if visible is None and bias is None:
         return F.scaled_dot_product_attention(query, key, value, **call)
     seen = torch.ones((), dtype=torch.bool, device=query.device) if visible is None else visible

@@ -72,6 +72,8 @@ TEST(NpyFileTest, RefusesWhatIsNotAnArrayOfNumbers) {
       Holds(NpyError(Npy("{'descr': '<f8', 'order': 'C', 'fortran_order': False, 'shape': (1,)}", eight)), "no other key"));
   EXPECT_TRUE(Holds(NpyError(Npy("{'descr': '<f8', 'fortran_order': 0, 'shape': (1,)}", eight)), "neither True nor False"));
   EXPECT_TRUE(Holds(NpyError(Npy("__import__('os')", eight)), "malformed"));
+  const std::string whole = "{'descr': '<f8', 'fortran_order': False, 'shape': (1, 1), }";
+  EXPECT_TRUE(Holds(NpyError(Npy(whole + std::string(1, '\0') + "x", eight)), "NUL"));
   EXPECT_TRUE(Holds(NpyError(Npy("{'descr': '<f8', 'fortran_order': False, 'shape': (1,), } x", eight)), "follows"));
   EXPECT_TRUE(Holds(NpyError(std::string("\x93NUMPY\x01\x00\xff\xff{}", 12)), "claims 65535 bytes"));
   EXPECT_TRUE(Holds(NpyError(std::string("\x93NUMPY\x07\x00\x02\x00{}", 12)), "version 7"));

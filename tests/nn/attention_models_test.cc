@@ -10,6 +10,7 @@
 #include <vector>
 
 #include <ATen/ATen.h>
+#include <ATen/autocast_mode.h>
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
 
@@ -244,6 +245,21 @@ TEST(AttentionModelsTest, TheTapeOfALstmnHasSecondDerivatives) {
     EXPECT_TRUE(at::allclose(computed[i], wanted[i], 1e-10, 1e-10)) << i;
     EXPECT_GT(wanted[i].abs().max().item<double>(), 0) << i;
   }
+}
+
+TEST(AttentionModelsTest, ALstmnTrainsUnderAutocast) {
+  at::manual_seed(46);
+  Lstmn layer(3, 4);
+  const at::Tensor X = at::randn({2, 5, 3}).set_requires_grad(true);
+  Weights leaves = layer->parameters();
+  leaves.push_back(X);
+  const Weights wanted = torch::autograd::grad({layer(X).square().sum()}, leaves);
+  at::autocast::set_autocast_enabled(at::kCPU, true);
+  const at::Tensor narrow = layer(X);
+  at::autocast::set_autocast_enabled(at::kCPU, false);
+  at::autocast::clear_cache();
+  const Weights computed = torch::autograd::grad({narrow.to(at::kFloat).square().sum()}, leaves);
+  for (std::size_t i = 0; i < leaves.size(); ++i) EXPECT_TRUE(at::allclose(computed[i], wanted[i], 0.1, 0.05)) << i;
 }
 
 // Squares of what Mamba-2 normalises here are beyond the 65504 of float16.

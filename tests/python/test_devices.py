@@ -81,6 +81,14 @@ def test_tables_that_no_mask_stands_for_are_refused():
             _pytorch_attention.attend(q, k, v, DEFAULTS | {"position": position})
 
 
+def test_prefix_lengths_are_of_rows_alone():
+    q, k, v = (t.float() for t in operands(heads=2, queries=5, keys=7))
+    by_query = {"causal": True, "prefix_lengths": torch.ones(q.shape[0], 5, dtype=torch.int64)}
+    for attend in (heed.attention, lambda *a, **o: _pytorch_attention.attend(*a, DEFAULTS | o)):
+        with pytest.raises(ValueError, match=r"^prefix_lengths: expected shape \[batch\], got"):
+            attend(q, k, v, **by_query)
+
+
 def test_calls_are_handed_over():
     """In a process of its own, because a device that is not there is there for the whole process."""
     script = pathlib.Path(__file__).with_name("foreign_device.py")

@@ -4,6 +4,7 @@ import copy
 import csv
 import datetime
 import json
+import os
 import pathlib
 import random
 import shutil
@@ -293,6 +294,15 @@ def test_files_that_are_none(tmp_path):
         with pytest.raises(RuntimeError) as raised:
             heed.open_model(folder)
         assert expected in str(raised.value), str(raised.value)
+
+
+def test_a_folder_whose_name_is_no_utf8_is_opened_or_named(tmp_path):
+    folder = pathlib.Path(os.fsdecode(os.fsencode(tmp_path) + b"/model\xff"))
+    shutil.copytree(KEPT / "text", folder)
+    assert heed.open_model(folder)
+    (folder / "model.safetensors").unlink()
+    with pytest.raises(RuntimeError, match="model.*safetensors.* cannot be opened"):
+        heed.open_model(folder)
 
 
 def test_weights_that_are_not_finite(tmp_path):

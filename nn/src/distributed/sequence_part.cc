@@ -54,7 +54,7 @@ void RequireOwnSteps(int64_t steps) {
 at::Tensor Shared(const at::Tensor& x, int64_t ranks) {
   if (!WantsNode(x)) return x;
   at::Tensor shared = x.view_as(x);
-  shared.register_hook([ranks](const at::Tensor& gradient) { return gradient / ranks; });
+  shared.register_hook([ranks](const at::Tensor& gradient) { return gradient.defined() ? gradient / ranks : gradient; });
   return shared;
 }
 

@@ -19,7 +19,10 @@ _Module = TypeVar("_Module", bound=torch.nn.Module)
 def read_safetensors(path: str) -> dict[str, torch.Tensor]:
     """The tensors of a file, contiguous, owning their memory. RuntimeError that names the file and what is wrong with it: a
     malformed header, data that are not there, a number that is not finite."""
-    tensors: dict[str, torch.Tensor] = dict(zip(*torch.ops.heed.read_safetensors(os.fsencode(path))))
+    try:
+        tensors: dict[str, torch.Tensor] = dict(zip(*torch.ops.heed.read_safetensors(os.fsencode(path))))
+    except UnicodeDecodeError as error:  # PyTorch decodes the message, in which the path's bytes stand as they are
+        raise RuntimeError(error.object.decode(errors="replace")) from None
     for name, tensor in tensors.items():
         if tensor.is_floating_point() and not tensor.isfinite().all():
             raise RuntimeError(f"{path}: tensor {shown(name)} holds numbers that are not finite")

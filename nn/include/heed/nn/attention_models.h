@@ -44,8 +44,8 @@ TORCH_MODULE(SelfAttentiveEncoder);
 //
 // Cheng et al. 2016, "Long Short-Term Memory-Networks for Machine Reading", section 3.2; the paper writes h~ and c~ for g and
 // m. A step takes time linear in the earlier steps; steps run one after the other. For gradients the layer keeps W_h h, h and c
-// of each step and computes the weights anew. No forward-mode derivatives. All parameters start uniform in
-// +-1/sqrt(hidden_size).
+// of each step and computes the weights anew. Neither forward-mode derivatives nor functorch's transforms. All parameters start
+// uniform in +-1/sqrt(hidden_size).
 class LstmnImpl : public torch::nn::Cloneable<LstmnImpl> {
  public:
   // Sizes of x and of h. Throws InvalidArgument.
