@@ -7,11 +7,10 @@ turns.
 A case is query heads : key heads x steps x width. GB/s: the bytes of keys and values over heed's least time.
 """
 
-import argparse
 import statistics
 
 import torch
-from turns import milliseconds
+import turns
 
 import heed
 
@@ -27,16 +26,7 @@ def case(text):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--rounds", type=int, default=200)
-    parser.add_argument("--cases", default=CASES)
-    parser.add_argument("--types", default="float32,bfloat16")
-    options = parser.parse_args()
-    torch.set_num_threads(options.threads)
-    torch.manual_seed(0)
-    installed = heed.info()
-    print(f"heed {installed['version']} on {installed['targets'][0]}, torch {torch.__version__}, {options.threads} threads")
+    options = turns.options(__doc__, threads=1, rounds=200, cases=CASES, types="float32,bfloat16")
     print(f"{'':>24}  {'heed, us':^17}  {'PyTorch, us':^17}  ratio  GB/s")
     for text in options.cases.split(","):
         q_heads, kv_heads, steps, width = case(text)
@@ -48,7 +38,7 @@ def main():
             bytes_read = 2 * key.numel() * key.element_size()
             rounds = max(10, min(options.rounds, int(4e9 / bytes_read)))
             with torch.no_grad():
-                times = milliseconds({
+                times = turns.milliseconds({
                     "heed": lambda: heed.attention(query, key, value),
                     "torch": lambda: torch.nn.functional.scaled_dot_product_attention(query, key, value, **grouped),
                 }, rounds)  # fmt: skip

@@ -5,12 +5,11 @@ functions of a row take turns, and swap places from round to round, so that a di
     .venv/bin/python bench/python/flex_bench.py [--threads 1] [--steps 2048] [--rounds 15] [--document 512] [--tokens 32768]
 """
 
-import argparse
 import statistics
 
 import torch
+import turns
 from torch.nn.attention.flex_attention import create_block_mask, flex_attention
-from turns import milliseconds
 
 import heed
 
@@ -69,7 +68,7 @@ def beside_flex(options, compiled, score_mod, mask_mod, own, operands):
     if own is not None:
         runs["option"] = call(operands, lambda q, k, v: heed.attention(q, k, v, **own))
     runs[BOTH] = call(operands, lambda q, k, v: heed.attention(q, k, v, **prepared), torch.ones_like(operands[0]))
-    return milliseconds(runs, options.rounds)
+    return turns.milliseconds(runs, options.rounds)
 
 
 def documents(options, heads):
@@ -82,7 +81,7 @@ def documents(options, heads):
     rows = [t[0].transpose(0, 1) for t in (query, key, value)]
     for what, gradient in ((FORWARD, None), (BOTH, torch.ones_like(query))):
         packed = None if gradient is None else gradient[0].transpose(0, 1)
-        times = milliseconds({
+        times = turns.milliseconds({
             "mask program": call((query, key, value), lambda q, k, v: heed.attention(q, k, v, mask=mask), gradient),
             "packed": call(rows, lambda q, k, v: heed.attention_packed(q, k, v, offsets, offsets), packed),
         }, options.rounds)  # fmt: skip
@@ -91,18 +90,7 @@ def documents(options, heads):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--steps", type=int, default=2048)
-    parser.add_argument("--rounds", type=int, default=15)
-    parser.add_argument("--heads", type=int, default=4)
-    parser.add_argument("--width", type=int, default=64)
-    parser.add_argument("--document", type=int, default=512)
-    parser.add_argument("--tokens", type=int, default=32768)
-    options = parser.parse_args()
-    torch.set_num_threads(options.threads)
-    installed = heed.info()
-    print(f"heed {installed['version']} on {installed['targets'][0]}, torch {torch.__version__}, {options.threads} threads")
+    options = turns.options(__doc__, threads=1, steps=2048, rounds=15, heads=4, width=64, document=512, tokens=32768)
     print(f"n {options.steps}, {options.heads} heads of {options.width}, float32, {options.rounds} rounds; ms, least and median")
     print(f"{'':>18}  {'inductor':^17}  {'program':^17}  {'option':^17}  {'program, backward':^17}  inductor / program")
     compiled = torch.compile(flex_attention, fullgraph=True)

@@ -6,13 +6,12 @@ Four layers, width 256, 4 heads, one prompt of 16 tokens, greedy. Milliseconds o
 the other in every round: the least and the median; and whether all wrote the same tokens.
 """
 
-import argparse
 import contextlib
 import statistics
 
 import torch
 import transformers
-from turns import milliseconds
+import turns
 
 import heed
 
@@ -46,15 +45,10 @@ def generation(way, tokens, written):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--tokens", type=int, default=200)
-    parser.add_argument("--rounds", type=int, default=9)
-    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
-    arguments = parser.parse_args()
-    torch.set_num_threads(arguments.threads)
+    options = turns.options(__doc__, tokens=200, rounds=9, threads=torch.get_num_threads())
     written = {}
-    times = milliseconds({way: generation(way, arguments.tokens, written) for way in WAYS}, arguments.rounds)
-    print(f"torch {torch.__version__}, transformers {transformers.__version__}, {arguments.threads} threads")
+    times = turns.milliseconds({way: generation(way, options.tokens, written) for way in WAYS}, options.rounds)
+    print(f"transformers {transformers.__version__}")
     for way, taken in times.items():
         same = torch.equal(written[way], written["sdpa"])
         print(f"{way:>24}: {min(taken):7.1f} {statistics.median(taken):7.1f} ms, sdpa takes {min(times['sdpa']) / min(taken):.2f} times as "

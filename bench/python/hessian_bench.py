@@ -7,8 +7,6 @@ with a graph, gradient of that along the direction. Prints the least times, thei
 the results differ.
 """
 
-import argparse
-
 import torch
 import turns
 from torch.nn.attention import SDPBackend, sdpa_kernel
@@ -49,17 +47,12 @@ def measure(length, heads, *, dropout, bias, rounds):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--heads", type=int, default=2)
-    arguments = parser.parse_args()
-    torch.set_num_threads(arguments.threads)
-    print(f"heed {heed.__version__}, PyTorch {torch.__version__}, {arguments.threads} threads, {arguments.heads} heads of 64")
+    options = turns.options(__doc__, rounds=5, threads=1, heads=2)
+    print(f"{options.heads} heads of 64")
     print("length  options       heed ms  PyTorch ms  ratio  apart")
     for length in (512, 2048):
         for name, dropout, bias in (("", 0.0, False), ("dropout 0.1", 0.1, False), ("trained bias", 0.0, True)):
-            own, other, apart = measure(length, arguments.heads, dropout=dropout, bias=bias, rounds=arguments.rounds)
+            own, other, apart = measure(length, options.heads, dropout=dropout, bias=bias, rounds=options.rounds)
             print(f"{length:6}  {name:12} {own:8.1f} {other:11.1f} {other / own:6.2f}  {apart:.1e}", flush=True)
 
 

@@ -3,13 +3,12 @@ the two is faster, by rows (batch times steps) and width, forward and with the b
 the two take turns, so that a disturbance meets both.
 
     .venv/bin/python bench/python/joint_projection.py [--threads 2] [--rows 32,256,2048] [--widths 64,256,1024]
+        [--seconds 1, for each cell of the table]
 """
 
-import argparse
-
 import torch
+import turns
 from torch.nn.functional import linear
-from turns import least_milliseconds, numbers
 
 
 def apart(X, weights, biases):
@@ -30,13 +29,8 @@ def both_ways(form, X, weights, biases, upstream):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
-    parser.add_argument("--rows", type=numbers, default=[8, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192])
-    parser.add_argument("--widths", type=numbers, default=[64, 128, 256, 512, 1024])
-    parser.add_argument("--seconds", type=float, default=1.0, help="for each cell of the table")
-    options = parser.parse_args()
-    torch.set_num_threads(options.threads)
+    rows, widths = [8, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192], [64, 128, 256, 512, 1024]
+    options = turns.options(__doc__, threads=torch.get_num_threads(), rows=rows, widths=widths, seconds=1.0)
     print(f"{'rows':>6} {'width':>6} | {'apart':>9} {'joint':>9} {'ratio':>6} | {'apart':>9} {'joint':>9} {'ratio':>6}")
     print(f"{'':>13} | {'forward':^26} | {'forward and backward':^26}")
     for width in options.widths:
@@ -48,7 +42,7 @@ def main():
             cells = []
             for call in (forward, lambda *operands: both_ways(*operands, upstream)):
                 calls = {form: lambda form=form: call(form, X, weights, biases) for form in (apart, joint)}
-                least = least_milliseconds(calls, options.seconds)
+                least = turns.least_milliseconds(calls, options.seconds)
                 cells.append(f"{least[apart]:9.3f} {least[joint]:9.3f} {least[joint] / least[apart]:6.2f}")
             print(f"{rows:>6} {width:>6} | {' | '.join(cells)}", flush=True)
 

@@ -5,14 +5,14 @@ turns, so that a disturbance meets both. With one thread the clock is that threa
 The third product, the gradient of W, is MKL's in heed. Its column: X^T G, whose transpose that gradient is, to G^T X.
 
     .venv/bin/python bench/python/linear_engines.py [--threads 2] [--rows 64,768] [--widths 128,256]
+        [--seconds 1, for each row of the table]
 """
 
-import argparse
 import time
 
 import torch
+import turns
 from torch.nn.functional import linear
-from turns import least_milliseconds, numbers
 
 
 def calls_of(rows, inner, outer):
@@ -29,20 +29,15 @@ def calls_of(rows, inner, outer):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
-    parser.add_argument("--rows", type=numbers, default=[32, 64, 128, 256, 512, 768, 1024, 2048, 4096])
-    parser.add_argument("--widths", type=numbers, default=[64, 128, 256, 512, 1024])
-    parser.add_argument("--seconds", type=float, default=1.0, help="for each row of the table")
-    options = parser.parse_args()
-    torch.set_num_threads(options.threads)
+    rows, widths = [32, 64, 128, 256, 512, 768, 1024, 2048, 4096], [64, 128, 256, 512, 1024]
+    options = turns.options(__doc__, threads=torch.get_num_threads(), rows=rows, widths=widths, seconds=1.0)
     clock = time.thread_time_ns if options.threads == 1 else time.perf_counter_ns
     print(f"{'rows':>6} {'in':>6} {'out':>6} {'multiply-adds':>14} | {'forward':>9} ratio | {'dX':>9} ratio | {'dW':>9} ratio")
     for width in options.widths:
         for inner, outer in ((width, 3 * width), (width, width), (width, 4 * width), (4 * width, width)):
             for rows in options.rows:
                 with torch.no_grad():
-                    least = list(least_milliseconds(calls_of(rows, inner, outer), options.seconds, clock).values())
+                    least = list(turns.least_milliseconds(calls_of(rows, inner, outer), options.seconds, clock).values())
                 pairs = " | ".join(f"{first:9.3f} {second / first:5.2f}" for first, second in zip(least[::2], least[1::2]))
                 print(f"{rows:>6} {inner:>6} {outer:>6} {rows * inner * outer / 1e6:>12.1f} M | {pairs}", flush=True)
 

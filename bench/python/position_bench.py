@@ -3,17 +3,18 @@ milliseconds, least and median; a scheme and none take turns. And what a long ca
 inputs, at its peak, in a process of its own.
 
     .venv/bin/python bench/python/position_bench.py [--threads 1] [--steps 1024] [--rounds 15] [--long 16384] [--schemes "A;B"]
+
+--schemes: names from the table, with semicolons between them; all unless given.
 """
 
-import argparse
 import os
 import statistics
 import subprocess
 import sys
 
 import torch
+import turns
 from memory import RETURNING, peak_mib
-from turns import milliseconds
 
 import heed
 from heed import positions
@@ -112,40 +113,26 @@ def longest(name, options):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--steps", type=int, default=1024)
-    parser.add_argument("--rounds", type=int, default=15)
-    parser.add_argument("--heads", type=int, default=8)
-    parser.add_argument("--width", type=int, default=64)
-    parser.add_argument("--long", type=int, default=16384)
-    parser.add_argument("--schemes", help="names from the table, separated by semicolons; all unless given")
-    parser.add_argument("--memory-of", help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    torch.set_num_threads(options.threads)
-    torch.manual_seed(0)
+    options = turns.options(__doc__, threads=1, steps=1024, rounds=15, heads=8, width=64, long=16384, schemes="", memory_of="")
     if options.memory_of:
         longest(options.memory_of, options)
         return
-    installed = heed.info()
-    print(f"heed {installed['version']} on {installed['targets'][0]}, torch {torch.__version__}, {options.threads} threads")
     print(f"n {options.steps}, {options.heads} heads of {options.width}, float32, {options.rounds} rounds; forward and backward")
     print(f"{'':>28}  {'none, ms':^17}  {'scheme, ms':^17}  ratio  MiB at n {options.long}, one head")
     query, key, value = (torch.randn(1, options.heads, options.steps, options.width) for _ in range(3))
-    chosen = options.schemes.split(";") if options.schemes else None
     for name, (make, given) in {"none": (None, {"causal": True}), **schemes(options.heads, options.width, options.steps)}.items():
-        if chosen and name not in chosen:
+        if options.schemes and name not in options.schemes.split(";"):
             continue
         plain = {"causal": True} if given.get("causal") else {}
-        times = milliseconds({
+        times = turns.milliseconds({
             "none": step(None, plain, query, key, value), "scheme": step(make, given, query, key, value)
         }, options.rounds)  # fmt: skip
         command = [sys.executable, *sys.argv, "--memory-of", name]
         environment = {**os.environ, **RETURNING}
-        mib = subprocess.run(command, text=True, capture_output=True, check=False, env=environment).stdout
+        told = subprocess.run(command, text=True, capture_output=True, check=False, env=environment).stdout.splitlines()
         none, own = times["none"], times["scheme"]
         print(f"{name:>28}  {min(none):8.2f} {statistics.median(none):8.2f}  {min(own):8.2f} {statistics.median(own):8.2f}  "
-              f"{min(own) / min(none):5.2f}  {mib.strip() or 'failed'}", flush=True)  # fmt: skip
+              f"{min(own) / min(none):5.2f}  {told[1] if len(told) > 1 else 'failed'}", flush=True)  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -7,10 +7,10 @@ ones, where the cell above is another number of steps away.
 Prints the worst accuracy of the seeds for each side; chance is 1/16.
 """
 
-import argparse
 import math
 
 import torch
+import turns
 
 import heed
 from heed import positions
@@ -105,14 +105,8 @@ def accuracy(name, model, side):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--steps", type=int, default=1000)
-    parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--schemes", default=",".join(NAMES))
-    parser.add_argument("--sides", default="6,8,12")
-    options = parser.parse_args()
-    torch.set_num_threads(1)
-    sides = [int(side) for side in options.sides.split(",")]
+    options = turns.options(__doc__, threads=1, steps=1000, seeds=3, schemes=",".join(NAMES), sides=[6, 8, 12])
+    sides = options.sides
     print("| positions |" + "".join(f" {side} x {side} |" for side in sides) + "\n|---|" + "---|" * len(sides))
     for name in options.schemes.split(","):
         models = [trained(name, options.steps, seed) for seed in range(options.seeds)]

@@ -8,11 +8,10 @@ all take turns, the ratio is heed's float32 over each. Errors are those of the o
 values against float64: the root of the mean square over that of the tensor, and the largest, over the largest of the tensor.
 """
 
-import argparse
 import statistics
 
 import torch
-from turns import milliseconds
+import turns
 
 import heed
 
@@ -34,16 +33,7 @@ def errors(found, exact):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--rounds", type=int, default=15)
-    parser.add_argument("--cases", default="8x2048x64,8x2048x128")
-    parser.add_argument("--sizes", default="1,3")
-    options = parser.parse_args()
-    torch.set_num_threads(options.threads)
-    torch.manual_seed(0)
-    installed = heed.info()
-    print(f"heed {installed['version']} on {installed['targets'][0]}, torch {torch.__version__}, {options.threads} threads")
+    options = turns.options(__doc__, threads=1, rounds=15, cases="8x2048x64,8x2048x128", sizes=[1, 3])
     sides = {
         "heed, float32": (heed.attention, torch.float32),
         "heed": (heed.attention, torch.bfloat16),
@@ -52,12 +42,12 @@ def main():
     }
     for case in options.cases.split(","):
         heads, steps, width = map(int, case.split("x"))
-        for size in map(float, options.sizes.split(",")):
+        for size in options.sizes:
             drawn = [torch.randn(1, heads, steps, width) * scale for scale in (size, size, 1.0, 1.0)]
             *inputs, d_output = (tensor.bfloat16() for tensor in drawn)
             exact = results(heed.attention, inputs, d_output, torch.float64)
             calls = {name: lambda a=attend, t=dtype: results(a, inputs, d_output, t) for name, (attend, dtype) in sides.items()}
-            times = milliseconds(calls, options.rounds)
+            times = turns.milliseconds(calls, options.rounds)
             print(f"{case}, size {size:g}: least and median ms, ratio; error of " + ", ".join(NAMES))
             for name, call in calls.items():
                 least = min(times[name])

@@ -1,6 +1,11 @@
-"""Functions timed side by side."""
+"""Functions timed side by side, and the options of programs that do so."""
 
+import argparse
 import time
+
+import torch
+
+import heed
 
 
 def milliseconds(functions, rounds):
@@ -34,3 +39,18 @@ def least_milliseconds(functions, seconds, clock=time.perf_counter_ns):
 def numbers(text):
     """Whole numbers with commas between them, of an option."""
     return [int(part) for part in text.split(",")]
+
+
+def options(doc, **defaults):
+    """The command line, described by `doc`, with an option of the type of each default: lists are of whole numbers with commas
+    between them. Sets the number of threads and PyTorch's seed, and prints what is installed."""
+    parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+    for name, default in defaults.items():
+        kind = numbers if isinstance(default, list) else type(default)
+        parser.add_argument("--" + name.replace("_", "-"), type=kind, default=default)
+    given = parser.parse_args()
+    torch.set_num_threads(given.threads)
+    torch.manual_seed(0)
+    installed = heed.info()
+    print(f"heed {installed['version']} on {installed['targets'][0]}, torch {torch.__version__}, {given.threads} threads")
+    return given
