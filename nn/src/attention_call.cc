@@ -246,7 +246,7 @@ Operands AsGiven(Operands d, Operands given) {
     const at::Tensor& own = *given.All()[t];
     if (!gradient.sizes().equals(own.sizes()))
       gradient = own.dim() == gradient.dim() ? gradient.sum_to_size(own.sizes()) : gradient.reshape(own.sizes());
-    gradient = gradient.to(own.scalar_type());
+    if (gradient.scalar_type() != own.scalar_type()) gradient = gradient.to(own.scalar_type());
   }
   return d;
 }

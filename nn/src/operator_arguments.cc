@@ -50,14 +50,25 @@ void Read(const IValue& value, const char* schema, Choice& option) {
   option = ChoiceNamed<Choice>(std::string(NameIn(schema)), value.toStringView());
 }
 
-// An option as an argument, a choice by its name.
+// An option as an argument, a choice by its name. Texts are made once: each is an allocation, and every call under autograd
+// keeps five of them.
 template <class T>
 IValue Written(const T& option) {
   if constexpr (std::is_enum_v<T>) {
-    return IValue(std::string(NameOf(option)));
+    static const std::vector<IValue> names = [] {
+      std::vector<IValue> made;
+      for (const ChoiceName<T>& choice : kChoices<T>) made.emplace_back(std::string(choice.name));
+      return made;
+    }();
+    return names[static_cast<std::size_t>(std::ranges::find(kChoices<T>, option, &ChoiceName<T>::choice) -
+                                          kChoices<T>.begin())];
   } else {
     return IValue(option);
   }
+}
+IValue TextOf(const auto& program) {
+  static const IValue none("");
+  return program ? IValue(program->Text()) : none;
 }
 
 // An argument that is no tensor: how it stands in a schema, what it says, and how options are written as one.
@@ -87,14 +98,13 @@ constexpr std::array kNumbers{
            [](const char*, const IValue& value, AttentionOptions& options) {
              options.score_text(std::string(value.toStringView()));
            },
-           [](const AttentionOptions& options) { return IValue(options.score() ? options.score()->Text() : ""); }},
+           [](const AttentionOptions& options) { return TextOf(options.score()); }},
     Plain("SymInt[] score_extents=[]", [](auto& options) -> auto& { return options.score_extents(); }),
-    Number{
-        "str mask_program=''",
-        [](const char*, const IValue& value, AttentionOptions& options) {
-          options.mask_text(std::string(value.toStringView()));
-        },
-        [](const AttentionOptions& options) { return IValue(options.mask_program() ? options.mask_program()->Text() : ""); }},
+    Number{"str mask_program=''",
+           [](const char*, const IValue& value, AttentionOptions& options) {
+             options.mask_text(std::string(value.toStringView()));
+           },
+           [](const AttentionOptions& options) { return TextOf(options.mask_program()); }},
     Plain("SymInt[] mask_extents=[]", [](auto& options) -> auto& { return options.mask_extents(); }),
     Plain("str empty_row='zero'", [](auto& options) -> auto& { return options.empty_row(); }),
     Plain("str precision='float32'", [](auto& options) -> auto& { return options.precision(); }),

@@ -32,6 +32,7 @@ OperatorNode::OperatorNode(const char* name, Backward backward, at::ArrayRef<at:
     : Node(EdgesOf(operands)), name_(name), operands_(operands.size()), call_{backward, joint, {}, std::move(numbers), {}} {
   for (std::size_t t = 0; t < operands.size(); ++t)
     if (operands[t].defined()) call_.operands.push_back(t);
+  saved_.reserve(call_.operands.size() + 4);  // of attention also output, lse, remainder and correction
 }
 
 void OperatorNode::Save(at::ArrayRef<at::Tensor> tensors, bool outputs) {

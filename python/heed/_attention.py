@@ -12,6 +12,7 @@ from . import _operators, positions
 from ._call import call_of, rows_of_tokens
 from ._described import takes
 from ._foreign_arrays import Array, DLPackArray, Foreign, through
+from ._operators import attend_plainly
 from ._order import Causal, EmptyRow, Precision, causal_name
 from ._places import Positions
 from ._plain_tensors import has_plain_class
@@ -174,10 +175,12 @@ def attention(
     Vaswani et al. 2017, section 3.2; Dao 2023, FlashAttention-2, algorithms 1 and 2.
     """
     more = return_lse or return_weights or return_statistics
-    if not more and packed is None and options.keys() <= _PLAIN:
+    if not more and packed is None and (not options or options.keys() <= _PLAIN):
         # A step of decoding, and the plainest training, take little longer than the making of a call with options.
-        causal = causal_name(options.get("causal"), None)
-        plain = _operators.attend_plainly(query, key, value, options.get("scale"), causal)
+        if options:
+            plain = attend_plainly(query, key, value, options.get("scale"), causal_name(options.get("causal"), None))
+        else:
+            plain = attend_plainly(query, key, value)
         if plain is not None:
             return plain
     if not options.keys() <= DEFAULTS.keys():
