@@ -36,19 +36,17 @@ class Row {
 
   void Forward() {
     Softmax();
-    double* const kept = result_.kept.data() + at_ * static_cast<size_t>(f_.LongestKeys());
     // Beside a key without a value the weights of all others may be so small that they count as 0 (2^-100 of the largest).
     const double least = valueless_.value * 0x1p-50;
     for (size_t j = 0; j < weights_.size(); ++j) {
       const Pair pair = PairOf(static_cast<int64_t>(j));
       const double weight = weights_[j].value;
-      kept[j] = f_.Kept(pair) ? 1.0 : 0.0;
       result_.weights[at_ * static_cast<size_t>(f_.LongestKeys()) + j] = weight;
       if (weight == 0) continue;
       Count(weight, pair.j);
       result_.mean_distance[at_] += weight * std::abs(f_.Offset(pair));
       FindValue(pair);
-      const Measured share = weights_[j] * (kept[j] * f_.KeptScale());
+      const Measured share = weights_[j] * ShareOf(pair);
       for (size_t c = 0; c < out_.size(); ++c) {
         out_[c] += share * value_[c];
         result_.out_mass[at_ * out_.size() + c] += (weight + least) * value_[c].magnitude;
@@ -97,6 +95,8 @@ class Row {
 
  private:
   Pair PairOf(int64_t j) const { return {seen_.b, seen_.h, seen_.i, j}; }
+  // What dropout leaves of a weight.
+  double ShareOf(const Pair& pair) const { return f_.Kept(pair) ? f_.KeptScale() : 0; }
 
   // The weights, that of a key without a value, and the log-sum-exp.
   void Softmax() {
@@ -165,7 +165,7 @@ class Row {
   // What the gradient of the output gives to that of a key's weight. Gradients of values go to `sums`.
   Measured OfWeight(const Pair& pair, const std::vector<Measured>& of_out, GradientSums& sums) {
     const auto j = static_cast<size_t>(pair.j);
-    const double share = f_.Kept(pair) ? f_.KeptScale() : 0;
+    const double share = ShareOf(pair);
     Measured of_weight;
     FindValue(pair);
     for (size_t c = 0; c < value_.size(); ++c) {
@@ -194,7 +194,7 @@ void MakeRoom(const Formulas& f, int64_t rows, bool tangents, Result& result) {
   result.out = result.out_mass = zeros(rows * f.value_dim());
   result.lse = result.entropy = result.max_weight = result.mean_distance = result.valueless = zeros(rows);
   result.largest_key.assign(static_cast<size_t>(rows), -1);
-  result.weights = result.kept = zeros(rows * f.LongestKeys());
+  result.weights = zeros(rows * f.LongestKeys());
   if (tangents) result.t_out = result.t_out_mass = result.out, result.t_lse = result.t_lse_mass = result.lse;
 }
 

@@ -17,7 +17,6 @@ struct Result {
   double largest_score = 0;      // of all pairs, with absolute terms
   std::vector<double> out_mass;  // what the rounding of out is measured by: sum_j p[j] |what key j gives|, before dropout
   std::vector<double> weights;   // [rows of lse, longest Nk] before dropout
-  std::vector<double> kept;      // the same, 0 where dropout removes the weight, else 1
   std::vector<double> entropy, max_weight, mean_distance;
   std::vector<int64_t> largest_key;  // -1 without one
   std::vector<double> valueless;     // the weight of each row's key without a value, 0 without one
