@@ -122,7 +122,8 @@ class Row {
       weighed.emplace_back(&scores_[x], &weights_[static_cast<size_t>(seen_.keys[x])]);
     const auto by_value = [](const Number& a, const Number& b) { return a.value < b.value; };
     if (scores_.empty() || std::ranges::max(scores_, by_value).value == -kInfinity) return;
-    if ((key_score_ = f_.KeyScore(seen_.b, seen_.h, seen_.i))) weighed.emplace_back(&*key_score_, &valueless_);
+    key_score_ = f_.KeyScore(seen_.b, seen_.h, seen_.i);
+    if (key_score_) weighed.emplace_back(&*key_score_, &valueless_);
     double largest = -kInfinity, sum = 0;
     for (const auto& [score, weight] : weighed) {
       largest = std::max(largest, score->value);
