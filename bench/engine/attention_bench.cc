@@ -9,9 +9,8 @@
 
 #include "bench/fastest.h"
 #include "heed/attention.h"
-#include "reference/fma_peak.h"
 #include "reference/line_array.h"
-#include "reference/read_peak.h"
+#include "reference/peaks.h"
 
 namespace {
 

@@ -18,8 +18,8 @@
 #include "heed/attention.h"
 #include "heed/gated_delta.h"
 #include "heed/linear_attention.h"
-#include "reference/fma_peak.h"
 #include "reference/line_array.h"
+#include "reference/peaks.h"
 
 namespace {
 

@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "heed/attention.h"
-#include "reference/cost.h"
-#include "reference/fma_peak.h"
+#include "reference/case_table.h"
+#include "reference/peaks.h"
 #include "reference/random_tables.h"
 #include "reference/schemes.h"
 #include "reference/table_gradients.h"

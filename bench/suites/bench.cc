@@ -16,8 +16,7 @@
 #include "lab/report/shell_word.h"
 #include "lab/training/compute.h"
 #include "lab/training/interrupt.h"
-#include "reference/fma_peak.h"
-#include "reference/read_peak.h"
+#include "reference/peaks.h"
 
 namespace heed::lab {
 namespace {

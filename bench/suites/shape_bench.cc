@@ -12,7 +12,7 @@
 #include "heed/task_observer.h"
 #include "lab/report/progress.h"
 #include "lab/training/interrupt.h"
-#include "reference/fma_peak.h"
+#include "reference/peaks.h"
 #include "reference/trial_arrays.h"
 
 namespace heed::lab {

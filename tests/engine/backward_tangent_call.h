@@ -96,18 +96,16 @@ struct BackwardTangentCall {
     tangents.biases = biases;
     return tangents;
   }
-  Tangents<double> Exact() const {
-    return TangentsBy<double>([](const reference::Input<T>& input) { return input.Doubles(); }, exact_tables.views);
+  reference::InputTangents Exact() const {
+    const auto doubles = [](const reference::Input<T>& input) { return input.Doubles(); };
+    reference::InputTangents tangents{TangentsBy<double>(doubles, exact_tables.views), {}, {}};
+    if (!absent[3]) tangents.d_out = t_d_out.Doubles();
+    if (!absent[5]) tangents.d_lse = t_d_lse.Exact();
+    return tangents;
   }
-  reference::BackwardTangents ExactGradients() const {
-    reference::BackwardTangents d{d_out.Doubles(), {}, {}, {}};
-    if (!absent[3]) d.t_out = t_d_out.Doubles();
-    if (!absent[4]) d.lse = d_lse.Exact();
-    if (!absent[5]) d.t_lse = t_d_lse.Exact();
-    return d;
-  }
-  reference::BackwardTangentResult Expected() const {
-    return ComputeBackwardTangent(setup.attention, q.Doubles(), k.Doubles(), v.Doubles(), Exact(), ExactGradients());
+  reference::RowGradients RowGradients() const { return {.lse = absent[4] ? std::vector<double>() : d_lse.Exact()}; }
+  reference::Result Expected() const {
+    return reference::Compute(setup.attention, q.Doubles(), k.Doubles(), v.Doubles(), d_out.Doubles(), RowGradients(), Exact());
   }
 
   static View<const A, 3> Read(const View<A, 3>& view) { return {view.data, view.extent, view.stride}; }
@@ -155,7 +153,7 @@ struct BackwardTangentCall {
 
 // Calls visit(name, computed, expected, mass) for every array of a result.
 template <class T, class Visit>
-void ForEachTangent(const BackwardTangentCall<T>& call, const reference::BackwardTangentResult& expected, const Visit& visit) {
+void ForEachTangent(const BackwardTangentCall<T>& call, const reference::Result& expected, const Visit& visit) {
   visit("t_dQ", call.t_d_q.Exact(), expected.d.q, expected.mass.q);
   visit("t_dK", call.t_d_k.Exact(), expected.d.k, expected.mass.k);
   visit("t_dV", call.t_d_v.Exact(), expected.d.v, expected.mass.v);

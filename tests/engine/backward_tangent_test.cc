@@ -17,9 +17,9 @@
 #include "heed/attention.h"
 #include "heed/error.h"
 #include "problem.h"
+#include "reference/formulas.h"
 #include "reference/random_cases.h"
 #include "reference/reference.h"
-#include "reference/table_entries.h"
 #include "reference/trial.h"
 #include "targets.h"
 #include "tests/error_text.h"
@@ -27,7 +27,6 @@
 namespace heed {
 namespace {
 
-using reference::BackwardTangentResult;
 using reference::Case;
 using reference::Input;
 
@@ -64,13 +63,12 @@ void ExpectBackwardTangents(const Case& c, uint64_t seed, const char* type) {
     return;
   }
   call.Run(serial);
-  const double largest_score =
-      reference::Compute(attention, call.q.Doubles(), call.k.Doubles(), call.v.Doubles()).largest_score;
-  double accumulator = reference::Epsilon<A>() * std::max(1.0, largest_score / reference::kOrdinaryScore);
+  const reference::Result exact = call.Expected();
+  double accumulator = reference::Epsilon<A>() * std::max(1.0, exact.largest_score / reference::kOrdinaryScore);
   accumulator /= (1 - c.dropout) * (1 - c.dropout);
   // The reference differentiates programs by differences.
   if (attention.score) accumulator = std::max(accumulator, 1e-10);
-  ForEachTangent(call, call.Expected(),
+  ForEachTangent(call, exact,
                  [&](const char* name, const std::vector<double>& computed, const auto& expected, const auto& mass) {
                    EXPECT_LT(BackwardTangentError<T>(computed, expected, mass, accumulator), 1)
                        << type << " " << name << ": " << c.name << ", " << seed;
@@ -125,18 +123,17 @@ TEST(BackwardTangent, IsTheDenseFormula) {
 // The formula itself: central differences of the gradients along the tangents.
 struct MovedBackward {
   MovedBackward(const BackwardTangentCall<double>& call, double step) : attention(call.setup.attention) {
-    const Tangents<double> tangents = call.Exact();
+    const reference::InputTangents tangents = call.Exact();
     const auto moved = [&](const Input<double>& input, const View<const double, 4>& tangent) {
       std::vector<double> numbers = input.exact;
       for (std::size_t x = 0; tangent.present() && x < numbers.size(); ++x) numbers[x] += step * tangent.data[x];
       return numbers;
     };
     q = moved(call.q, tangents.q), k = moved(call.k, tangents.k), v = moved(call.v, tangents.v);
-    const reference::BackwardTangents d = call.ExactGradients();
-    d_out = moved(call.d_out, d.t_out);
-    rows.lse = d.lse;
-    if (rows.lse.empty() && !d.t_lse.empty()) rows.lse.assign(d.t_lse.size(), 0.0);
-    for (std::size_t x = 0; x < d.t_lse.size(); ++x) rows.lse[x] += step * d.t_lse[x];
+    d_out = moved(call.d_out, tangents.d_out);
+    rows = call.RowGradients();
+    if (rows.lse.empty() && !tangents.d_lse.empty()) rows.lse.assign(tangents.d_lse.size(), 0.0);
+    for (std::size_t x = 0; x < tangents.d_lse.size(); ++x) rows.lse[x] += step * tangents.d_lse[x];
     if (tangents.biases.bias.present()) Move(attention.bias->values, tangents.biases.bias, step, bias);
     if (tangents.biases.relative_bias.present())
       Move(attention.relative_bias->table, tangents.biases.relative_bias, step, relative);
@@ -177,7 +174,7 @@ TEST(BackwardTangent, IsWhatFiniteDifferencesSay) {
     for (const Case& c : reference::RandomCases(seed)) {
       const BackwardTangentCall<double> call(c, seed);
       if (HasNoSecondDerivative(call.setup.attention) || call.setup.attention.score) continue;
-      const BackwardTangentResult expected = call.Expected();
+      const reference::Result expected = call.Expected();
       constexpr double kStep = 1e-6;
       const reference::Result above = MovedBackward(call, kStep).Compute(call),
                               below = MovedBackward(call, -kStep).Compute(call);

@@ -14,10 +14,10 @@
 #include "heed/cache.h"
 #include "heed/dropout.h"
 #include "position/option_arrays.h"
+#include "reference/formulas.h"
 #include "reference/random_cases.h"
 #include "reference/random_tables.h"
 #include "reference/schemes.h"
-#include "reference/table_entries.h"
 
 namespace heed {
 namespace {

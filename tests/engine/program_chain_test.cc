@@ -48,9 +48,9 @@ ProgramScore Chain(const ProgramScore& first, const ProgramScore& second) {
 // The score that the reference makes of `score`.
 double ScoreOf(const Attention& attention, const reference::Pair& pair, double score) {
   const reference::Formulas formulas(attention, {}, {}, {});
-  reference::Sum sum{score, 0};
-  reference::PairProgramReference::MakeScore(formulas, pair, sum);
-  return sum.value;
+  reference::Number number(score);
+  reference::PairProgramReference::MakeScore(formulas, pair, number);
+  return number.value;
 }
 
 TEST(ScorePrograms, FollowEachOther) {

@@ -10,7 +10,6 @@
 #include "position/schemes.h"
 #include "problem.h"
 #include "reference/case_table.h"
-#include "reference/cost.h"
 #include "reference/random_cases.h"
 #include "reference/schemes.h"
 #include "reference/trial_setup.h"

@@ -16,9 +16,9 @@
 #include "heed/attention.h"
 #include "heed/error.h"
 #include "problem.h"
+#include "reference/formulas.h"
 #include "reference/random_cases.h"
 #include "reference/reference.h"
-#include "reference/table_entries.h"
 #include "reference/trial.h"
 #include "reference/trial_arrays.h"
 #include "reference/trial_setup.h"
@@ -29,8 +29,8 @@ namespace heed {
 namespace {
 
 using reference::Case;
+using reference::Result;
 using reference::Role;
-using reference::TangentResult;
 
 // Whether forward mode refuses a case.
 bool IsRefused(const Attention& attention) {
@@ -105,13 +105,17 @@ struct TangentCall {
     absent = {random() % 5 == 0, random() % 5 == 0, random() % 5 == 0};
   }
 
-  Tangents<double> Exact() const {
-    Tangents<double> tangents;
+  reference::InputTangents Exact() const {
+    reference::InputTangents tangents;
     if (!absent[0]) tangents.q = t_q.Doubles();
     if (!absent[1]) tangents.k = t_k.Doubles();
     if (!absent[2]) tangents.v = t_v.Doubles();
     tangents.biases = tables.doubles;
     return tangents;
+  }
+
+  Result Expected() const {
+    return reference::Compute(setup.attention, q.Doubles(), k.Doubles(), v.Doubles(), {}, {}, Exact());
   }
 
   void Run(Executor& executor) {
@@ -161,15 +165,13 @@ void ExpectTangents(const Case& c, uint64_t seed, const char* type) {
     return;
   }
   call.Run(serial);
-  const auto forward = reference::Compute(attention, call.q.Doubles(), call.k.Doubles(), call.v.Doubles());
-  const TangentResult expected =
-      reference::ComputeTangent(attention, call.q.Doubles(), call.k.Doubles(), call.v.Doubles(), call.Exact());
-  const double accumulator = reference::Epsilon<A>() * std::max(1.0, forward.largest_score / reference::kOrdinaryScore);
+  const Result expected = call.Expected();
+  const double accumulator = reference::Epsilon<A>() * std::max(1.0, expected.largest_score / reference::kOrdinaryScore);
   const auto error = [&](const std::vector<double>& computed, const std::vector<double>& exact,
                          const std::vector<double>& mass) { return ErrorOf<T>(computed, exact, mass, accumulator, c.dropout); };
-  EXPECT_LT(error(call.t_out.Exact(), expected.out, expected.out_mass), 1) << type << " t_out: " << c.name << ", " << seed;
-  EXPECT_LT(error(call.out.Exact(), forward.out, forward.out_mass), 1) << type << " out: " << c.name << ", " << seed;
-  EXPECT_LT(ErrorOf<A>(call.t_lse.Exact(), expected.lse, expected.lse_mass, accumulator, 0), 1)
+  EXPECT_LT(error(call.t_out.Exact(), expected.t_out, expected.t_out_mass), 1) << type << " t_out: " << c.name << ", " << seed;
+  EXPECT_LT(error(call.out.Exact(), expected.out, expected.out_mass), 1) << type << " out: " << c.name << ", " << seed;
+  EXPECT_LT(ErrorOf<A>(call.t_lse.Exact(), expected.t_lse, expected.t_lse_mass, accumulator, 0), 1)
       << type << " t_lse: " << c.name << ", " << seed;
 }
 
@@ -204,11 +206,10 @@ TEST(Tangent, IsTheDenseFormula) {
     if (IsRefused(call.setup.attention) || call.setup.attention.slope_bias) continue;
     SerialExecutor serial;
     call.Run(serial);
-    const TangentResult expected =
-        reference::ComputeTangent(call.setup.attention, call.q.Doubles(), call.k.Doubles(), call.v.Doubles(), call.Exact());
+    const Result expected = call.Expected();
     const std::vector<double> t_out = call.t_out.Exact();
     for (std::size_t x = 0; x < t_out.size(); ++x)
-      ASSERT_NEAR(t_out[x], expected.out[x], 1e-11 * std::max(1.0, expected.out_mass[x])) << c.name << ", " << x;
+      ASSERT_NEAR(t_out[x], expected.t_out[x], 1e-11 * std::max(1.0, expected.t_out_mass[x])) << c.name << ", " << x;
   }
 }
 
@@ -276,20 +277,19 @@ TEST(Tangent, IsWhatFiniteDifferencesSay) {
     for (const Case& c : reference::RandomCases(seed)) {
       TangentCall<double> call(c, seed);
       if (IsRefused(call.setup.attention)) continue;
-      const TangentResult tangent =
-          reference::ComputeTangent(call.setup.attention, call.q.Doubles(), call.k.Doubles(), call.v.Doubles(), call.Exact());
+      const Result tangent = call.Expected();
       constexpr double kStep = 1e-6;
       const reference::Result above = ComputeMoved(call, kStep), below = ComputeMoved(call, -kStep);
       // step^2 of the third derivative, and rounding over the step.
       const double size = std::max(1.0, above.largest_score);
-      for (std::size_t x = 0; x < tangent.out.size(); ++x)
-        ASSERT_NEAR(tangent.out[x], (above.out[x] - below.out[x]) / (2 * kStep),
-                    1e-7 * size * std::max(1.0, tangent.out_mass[x]))
+      for (std::size_t x = 0; x < tangent.t_out.size(); ++x)
+        ASSERT_NEAR(tangent.t_out[x], (above.out[x] - below.out[x]) / (2 * kStep),
+                    1e-7 * size * std::max(1.0, tangent.t_out_mass[x]))
             << c.name << ", " << x;
-      for (std::size_t x = 0; x < tangent.lse.size(); ++x) {
+      for (std::size_t x = 0; x < tangent.t_lse.size(); ++x) {
         if (std::isfinite(above.lse[x])) {
-          ASSERT_NEAR(tangent.lse[x], (above.lse[x] - below.lse[x]) / (2 * kStep),
-                      1e-7 * size * std::max(1.0, tangent.lse_mass[x]))
+          ASSERT_NEAR(tangent.t_lse[x], (above.lse[x] - below.lse[x]) / (2 * kStep),
+                      1e-7 * size * std::max(1.0, tangent.t_lse_mass[x]))
               << c.name << ", " << x;
         }
       }
@@ -343,9 +343,10 @@ TEST(Tangent, OfKeysInPartsIsTheFormula) {
   SerialExecutor serial;
   call.Run(attention, serial);
   Problem<double>& p = call.problem;
-  const TangentResult expected = reference::ComputeTangent(attention, p.Queries(p.q), p.Keys(p.k), p.Values(p.v), call.Given());
-  for (std::size_t x = 0; x < expected.out.size(); ++x) ASSERT_NEAR(call.tangents.out[x], expected.out[x], 1e-12) << x;
-  for (std::size_t x = 0; x < expected.lse.size(); ++x) ASSERT_NEAR(call.t_lse[x], expected.lse[x], 1e-12) << x;
+  const Result expected = reference::Compute(attention, p.Queries(p.q), p.Keys(p.k), p.Values(p.v), {}, {},
+                                             reference::InputTangents{call.Given(), {}, {}});
+  for (std::size_t x = 0; x < expected.t_out.size(); ++x) ASSERT_NEAR(call.tangents.out[x], expected.t_out[x], 1e-12) << x;
+  for (std::size_t x = 0; x < expected.t_lse.size(); ++x) ASSERT_NEAR(call.t_lse[x], expected.t_lse[x], 1e-12) << x;
 }
 
 TEST(Tangent, TakesMemoryLinearInTheLength) {

@@ -1,8 +1,9 @@
-// What the table of cases is made of.
+// What the table of cases is made of, and what option_cost_bench times.
 #ifndef HEED_REFERENCE_CASE_TABLE_H_
 #define HEED_REFERENCE_CASE_TABLE_H_
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -26,6 +27,12 @@ class CaseTable {
 
  private:
   std::vector<Case> rows_;
+};
+
+// A row of option_cost_bench beside the plain call: what a case of the plain call's shape asks for.
+struct Cost {
+  std::string name;
+  std::function<void(Case&)> set;
 };
 
 // What rows say of a call: each takes a value and returns what sets it.

@@ -8,6 +8,18 @@
 #include "reference/schemes.h"
 
 namespace heed::reference {
+
+Formulas::Formulas(const Attention& attention, View<const double, 4> q, View<const double, 4> k, View<const double, 4> v,
+                   Tape* tape, const Tangents<double>& tangents)
+    : attention_(attention), q_(q), k_(k), v_(v), tape_(tape), tangents_(tangents) {
+  if (!tape) return;
+  ForEachScheme([&]<class Scheme>() {
+    Scheme::ForEachTable(attention, tangents_.biases, [&](const char*, const auto& table, const auto& tangent) {
+      tables_.push_back({std::visit([](const auto& view) -> const void* { return view.data; }, table), tangent.data});
+    });
+  });
+}
+
 int64_t Formulas::batch() const { return packed() ? attention_.packed.query_offsets.extent[0] - 1 : q_.extent[0]; }
 
 int64_t Formulas::QueryCount(int64_t b) const {
@@ -91,30 +103,31 @@ int64_t Formulas::Clipped(int64_t rows, const Pair& pair) const {
   return static_cast<int64_t>(std::clamp(Offset(pair), -limit, limit)) + distance;
 }
 
-double Formulas::Product(const Pair& pair) const {
-  const Row query = Query(pair.b, pair.h, pair.i), key = Key(pair.b, pair.h, pair.j);
-  double dot = 0;
-  for (int64_t c = 0; c < head_dim(); ++c) dot += query(c) * key(c);
-  ForEachScheme([&]<class Scheme>() { dot += Scheme::ProductTerm(*this, pair); });
-  return Scale() * dot;
-}
-
-Sum Formulas::SumOfTerms(const Pair& pair) const {
-  Sum score;
-  score += Product(pair);
-  if (attention_.softcap) score.value = *attention_.softcap * std::tanh(score.value / *attention_.softcap);
+Number Formulas::Score(const Pair& pair) const {
+  const Numbers query = Query(pair.b, pair.h, pair.i), key = Key(pair.b, pair.h, pair.j);
+  Number dot, score;
+  for (int64_t c = 0; c < head_dim(); ++c) {
+    double factor = 1;
+    ForEachScheme([&]<class Scheme>() { factor *= Scheme::Factor(*this, pair, c); });
+    dot.AddProduct(query(c), key(c), factor);
+  }
+  ForEachScheme([&]<class Scheme>() { Scheme::AddToProduct(*this, pair, dot); });
+  score.Add(dot, Scale());
+  if (attention_.softcap) {
+    const double tanh = std::tanh(score.value / *attention_.softcap), slope = 1 - tanh * tanh;
+    Number capped;
+    capped.value = *attention_.softcap * tanh, capped.magnitude = score.magnitude;
+    // 1 - tanh^2 is rounded at the size of 1.
+    capped.Depend(score, slope, -2 * tanh * slope / *attention_.softcap * score.tangent, tanh * tanh);
+    score = capped;
+  }
   ForEachScheme([&]<class Scheme>() { Scheme::AddToScore(*this, pair, score); });
-  return score;
-}
-
-Sum Formulas::Score(const Pair& pair) const {
-  Sum score = SumOfTerms(pair);
   ForEachScheme([&]<class Scheme>() { Scheme::MakeScore(*this, pair, score); });
   return score;
 }
 
-std::optional<double> Formulas::KeyScore(int64_t b, int64_t h, int64_t i) const {
-  std::optional<double> score;
+std::optional<Number> Formulas::KeyScore(int64_t b, int64_t h, int64_t i) const {
+  std::optional<Number> score;
   ForEachScheme([&]<class Scheme>() {
     if (!score) score = Scheme::KeyScore(*this, b, h, i);
   });

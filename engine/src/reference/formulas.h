@@ -2,36 +2,39 @@
 #ifndef HEED_REFERENCE_FORMULAS_H_
 #define HEED_REFERENCE_FORMULAS_H_
 
+#include <algorithm>
 #include <array>
-#include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <variant>
+#include <vector>
 
 #include "heed/attention.h"
+#include "reference/number.h"
 
 namespace heed::reference {
+
+// What tables hold, as doubles. Table: any Table<Rank>.
+template <class Table>
+auto TableExtent(const Table& table) {
+  return std::visit([](const auto& view) { return view.extent; }, table);
+}
+template <class Table, class... Index>
+double TableEntry(const Table& table, Index... at) {
+  return std::visit([&](const auto& view) { return static_cast<double>(view(at...)); }, table);
+}
 
 // A query and a key of one head. b counts batch rows, or packed sequences; i and j count tokens of one sequence.
 struct Pair {
   int64_t b, h, i, j;
 };
 
-// A sum, and that of the absolute values of its terms, which its rounding is measured by.
-struct Sum {
-  double value = 0, magnitude = 0;
-
-  Sum& operator+=(double term) {
-    value += term;
-    magnitude += std::abs(term);
-    return *this;
-  }
-};
-
-// One call, in the indices of Pair.
+// One call, in the indices of Pair. Its numbers have gradients where they are computed on a tape.
 class Formulas {
  public:
-  Formulas(const Attention& attention, View<const double, 4> q, View<const double, 4> k, View<const double, 4> v)
-      : attention_(attention), q_(q), k_(k), v_(v) {}
+  Formulas(const Attention& attention, View<const double, 4> q, View<const double, 4> k, View<const double, 4> v,
+           Tape* tape = nullptr, const Tangents<double>& tangents = {});
 
   const Attention& attention() const { return attention_; }
   int64_t batch() const;
@@ -49,17 +52,43 @@ class Formulas {
   int64_t QueryRow(int64_t b, int64_t h, int64_t i) const;
   int64_t KeyRow(int64_t b, int64_t h, int64_t j) const;
 
-  // Rows of single tokens, those of keys and values for query head h.
+  // Rows of single tokens: of arrays that have a row a query, or a key, and those of the call.
   using Row = View<const double, 1>;
-  Row Query(int64_t b, int64_t h, int64_t i) const { return Gradient(q_, b, h, i); }
-  Row Key(int64_t b, int64_t h, int64_t j) const { return RowOfKeys(k_, b, h, j); }
-  Row Value(int64_t b, int64_t h, int64_t j) const { return RowOfKeys(v_, b, h, j); }
-  // Of an array with a row a key, or a query.
-  Row RowOfKeys(const View<const double, 4>& array, int64_t b, int64_t h, int64_t j) const {
-    return RowOf(array, b, KvHead(h), FirstKey(b) + j);
+  Row RowOfQueries(const View<const double, 4>& array, int64_t b, int64_t h, int64_t i) const {
+    return RowOf(array, b, h, FirstQuery(b) + i);
   }
-  Row Gradient(const View<const double, 4>& d_out, int64_t b, int64_t h, int64_t i) const {
-    return RowOf(d_out, b, h, FirstQuery(b) + i);
+  struct Numbers {
+    Row values, tangents;
+    Tape* tape;
+    Array array;
+    int64_t first;
+
+    Number operator()(int64_t c) const {
+      Number number(values(c), tangents.present() ? tangents(c) : 0);
+      number.tape = tape, number.array = array, number.at = first + c;
+      return number;
+    }
+  };
+  Numbers Query(int64_t b, int64_t h, int64_t i) const {
+    return {RowOfQueries(q_, b, h, i), RowOfQueries(tangents_.q, b, h, i), tape_, kQueries, QueryRow(b, h, i) * head_dim()};
+  }
+  Numbers Key(int64_t b, int64_t h, int64_t j) const { return OfKey(k_, tangents_.k, kKeys, b, h, j); }
+  Numbers Value(int64_t b, int64_t h, int64_t j) const { return OfKey(v_, tangents_.v, kValues, b, h, j); }
+  // An entry of a table of the call.
+  template <class Table, class... Index>
+  Number Entry(const Table& table, Index... index) const {
+    return std::visit(
+        [&](const auto& view) {
+          Number entry(static_cast<double>(view(index...)));
+          const auto known = std::ranges::find(tables_, static_cast<const void*>(view.data), &KnownTable::data);
+          if (known == tables_.end()) return entry;
+          std::size_t dimension = 0;
+          ((entry.at = entry.at * view.extent[dimension++] + index), ...);
+          entry.tape = tape_, entry.array = kTables + static_cast<int>(known - tables_.begin());
+          if (known->tangent) entry.tangent = known->tangent[entry.at], entry.tangent_magnitude = std::abs(entry.tangent);
+          return entry;
+        },
+        table);
   }
 
   double QueryPosition(const Pair& pair) const;
@@ -72,12 +101,10 @@ class Formulas {
   int64_t Clipped(int64_t rows, const Pair& pair) const;
 
   // scale * (q.k + what schemes add to it), and the whole score, whose magnitude is the largest before the soft-cap.
-  double Product(const Pair& pair) const;
-  Sum SumOfTerms(const Pair& pair) const;  // before a scheme makes another score of it
-  Sum Score(const Pair& pair) const;
+  Number Score(const Pair& pair) const;
 
   // The score of the key without a value that a row has, if the call brings some.
-  std::optional<double> KeyScore(int64_t b, int64_t h, int64_t i) const;
+  std::optional<Number> KeyScore(int64_t b, int64_t h, int64_t i) const;
   // Where a row stands in arrays of numbers of rows: array row and query.
   std::array<int64_t, 2> RowPlace(int64_t b, int64_t i) const { return {packed() ? 0 : b, FirstQuery(b) + i}; }
 
@@ -93,10 +120,23 @@ class Formulas {
             {array.extent[3]},
             {array.stride[3]}};
   }
+  Numbers OfKey(const View<const double, 4>& array, const View<const double, 4>& tangent, Array number, int64_t b, int64_t h,
+                int64_t j) const {
+    const auto row = [&](const View<const double, 4>& of) { return RowOf(of, b, KvHead(h), FirstKey(b) + j); };
+    return {row(array), row(tangent), tape_, number, KeyRow(b, h, j) * array.extent[3]};
+  }
   double Position(const Positions& positions, double otherwise, int64_t b, int64_t t) const;
+
+  struct KnownTable {
+    const void* data;
+    const double* tangent;  // contiguous, or none
+  };
 
   const Attention& attention_;
   View<const double, 4> q_, k_, v_;
+  Tape* tape_;
+  Tangents<double> tangents_;
+  std::vector<KnownTable> tables_;  // those that have gradients; none without a tape
 };
 
 }  // namespace heed::reference

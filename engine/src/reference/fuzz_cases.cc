@@ -6,13 +6,10 @@
 #include <utility>
 
 #include "reference/random_cases.h"
-#include "reference/random_draws.h"
 #include "reference/schemes.h"
 
 namespace heed::reference {
 namespace {
-
-constexpr char kBetween[] = " | ";
 
 Shape SmallShape(Random& random) {
   const int64_t kv_heads = Pick(random, {1, 1, 1, 2, 3}), group = Pick(random, {1, 1, 1, 2, 3, 5});
@@ -144,31 +141,13 @@ Case Minimised(Case failing, const std::function<bool(const Case&)>& fails) {
     for (const Reduction& reduction : Reductions()) {
       Case next = failing;
       if (!reduction.apply(next)) continue;
-      next.name += kBetween + reduction.name;
+      next.name += kReduced + reduction.name;
       if (!fails(next)) continue;
       failing = std::move(next);
       smaller = true;
     }
   }
   return failing;
-}
-
-std::optional<Case> NamedFuzzCase(const std::string& name) {
-  std::size_t end = name.find(kBetween);
-  const std::string start = name.substr(0, end), digits = start.substr(std::min<std::size_t>(start.size(), 5));
-  const bool number = !digits.empty() && digits.size() < 20 && digits.find_first_not_of("0123456789") == std::string::npos;
-  if (start.rfind("fuzz ", 0) != 0 || !number) return std::nullopt;
-  Case c = FuzzCase(std::stoull(digits));
-  while (end != std::string::npos) {
-    const std::size_t begin = end + std::string(kBetween).size();
-    end = name.find(kBetween, begin);
-    const std::string step = name.substr(begin, end == std::string::npos ? end : end - begin);
-    const auto known =
-        std::find_if(Reductions().begin(), Reductions().end(), [&](const Reduction& r) { return r.name == step; });
-    if (known == Reductions().end() || !known->apply(c)) return std::nullopt;
-  }
-  c.name = name;
-  return c;
 }
 
 }  // namespace heed::reference

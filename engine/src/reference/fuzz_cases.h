@@ -5,7 +5,6 @@
 
 #include <cstdint>
 #include <functional>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,12 +23,10 @@ struct Reduction {
 };
 const std::vector<Reduction>& Reductions();
 
-// The case after as many reductions as leave it failing. Its name is that of the case and theirs, " | " between them; NamedCase
-// makes it again.
+// The case after as many reductions as leave it failing. Its name is that of the case and theirs, each behind kReduced;
+// NamedCase makes it again.
+inline const std::string kReduced = " | ";
 Case Minimised(Case failing, const std::function<bool(const Case&)>& fails);
-
-// The case of such a name, with or without reductions.
-std::optional<Case> NamedFuzzCase(const std::string& name);
 
 }  // namespace heed::reference
 

@@ -18,7 +18,6 @@
 #include "reference/fuzz_cases.h"
 #include "reference/normal.h"
 #include "reference/random_cases.h"
-#include "reference/random_draws.h"
 #include "reference/trial.h"
 
 namespace heed::reference {

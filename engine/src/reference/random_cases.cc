@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "reference/fuzz_cases.h"
-#include "reference/random_draws.h"
 #include "reference/schemes.h"
 
 namespace heed::reference {
@@ -86,7 +85,7 @@ std::optional<uint64_t> TakeSeed(std::string& name) {
 const std::string kFusedEnd = ", fused";
 
 const Option* FindOption(const std::string& name) {
-  const auto found = std::find_if(Options().begin(), Options().end(), [&](const Option& o) { return o.name == name; });
+  const auto found = std::ranges::find(Options(), name, &Option::name);
   return found == Options().end() ? nullptr : &*found;
 }
 
@@ -153,12 +152,18 @@ std::optional<Case> NamedCase(const std::string& name) {
     std::optional<Case> c = NamedCase(name.substr(0, end));
     return c && c->precision == Precision::kFloat32 ? std::optional(Fused(*c)) : std::nullopt;
   }
-  for (const Case& c : Cases())
-    if (c.name == name) return c;
-  if (std::optional<Case> c = NamedFuzzCase(name)) return c;
+  if (const std::size_t end = name.rfind(kReduced); end != std::string::npos) {
+    std::optional<Case> c = NamedCase(name.substr(0, end));
+    const auto known = std::ranges::find(Reductions(), name.substr(end + kReduced.size()), &Reduction::name);
+    if (!c || known == Reductions().end() || !known->apply(*c)) return std::nullopt;
+    c->name = name;
+    return c;
+  }
+  if (const auto row = std::ranges::find(Cases(), name, &Case::name); row != Cases().end()) return *row;
   std::string kind = name;
   const std::optional<uint64_t> seed = TakeSeed(kind);
   if (!seed) return std::nullopt;
+  if (kind == "fuzz") return FuzzCase(*seed);
   if (kind == "random") return RandomCase(*seed);
   if (kind == "wide random") {
     const std::vector<Case> cases = RandomCases(*seed);

@@ -4,13 +4,28 @@
 
 #include <cstdint>
 #include <functional>
+#include <initializer_list>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "reference/cases.h"
+#include "reference/scheme.h"
 
 namespace heed::reference {
+
+// What they choose by. Draws depend on the generator alone, not on the C++ library.
+inline int64_t Pick(Random& random, std::initializer_list<int64_t> values) { return values.begin()[random() % values.size()]; }
+inline bool Chance(Random& random, uint64_t one_in) { return random() % one_in == 0; }
+// Fisher and Yates; std::shuffle draws as each C++ library likes.
+template <class Iterator>
+void Shuffle(Iterator begin, Iterator end, Random& random) {
+  for (auto left = end - begin; left > 1; --left)
+    std::swap(begin[left - 1], begin[static_cast<decltype(left)>(random() % static_cast<uint64_t>(left))]);
+}
+// Which extents of a dense array are 1.
+inline int RandomOnes(Random& random) { return static_cast<int>(Pick(random, {0, 1, 2, 3, 4, 6, 8, 9, 12, 15})); }
 
 // A random row: sizes 0, 1, odd, around tile edges; options in any combination that is not refused. Its name is
 // "random SEED". Schemes behind the first ones are not in it, so that it stays what it is when one is appended to the list.

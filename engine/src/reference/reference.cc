@@ -4,6 +4,8 @@
 #include <cmath>
 #include <limits>
 #include <optional>
+#include <utility>
+#include <vector>
 
 #include "reference/formulas.h"
 #include "reference/schemes.h"
@@ -20,242 +22,197 @@ SeenKeys KeysSeenBy(const Formulas& f, int64_t b, int64_t h, int64_t i) {
   return seen;
 }
 
-// Their scores, before schemes make others of the whole row.
-std::vector<Sum> ScoresOf(const Formulas& f, const SeenKeys& seen) {
-  std::vector<Sum> scores;
-  scores.reserve(seen.keys.size());
-  for (int64_t j : seen.keys) scores.push_back(f.Score({seen.b, seen.h, seen.i, j}));
-  return scores;
-}
+// One row of a call.
+class Row {
+ public:
+  Row(const Formulas& f, Tape& tape, int64_t b, int64_t h, int64_t i, Result& result)
+      : f_(f),
+        tape_(tape),
+        seen_(KeysSeenBy(f, b, h, i)),
+        at_(static_cast<size_t>(f.QueryRow(b, h, i))),
+        result_(result),
+        weights_(static_cast<size_t>(f.KeyCount(b))),
+        out_(static_cast<size_t>(f.value_dim())) {}
 
-// weights[0..Nk) of one row, and that of a key without a value; returns the log-sum-exp and raises largest_score.
-double Softmax(const Formulas& f, int64_t b, int64_t h, int64_t i, double* weights, double& valueless, double& largest_score) {
-  const int64_t kv_len = f.KeyCount(b);
-  std::fill_n(weights, kv_len, 0.0);
-  if (f.Padded(b, i)) return -kInfinity;
-  if (f.Uniform(b, h, i)) {
-    std::fill_n(weights, kv_len, 1.0 / static_cast<double>(kv_len));
-    return kv_len > 0 ? std::log(static_cast<double>(kv_len)) : -kInfinity;
-  }
-  const SeenKeys seen = KeysSeenBy(f, b, h, i);
-  std::vector<Sum> scores = ScoresOf(f, seen);
-  ForEachScheme([&]<class Scheme>() { Scheme::MakeRow(f, seen, scores); });
-  double largest = -kInfinity, sum = 0;
-  for (const Sum& score : scores) {
-    largest = std::max(largest, score.value);
-    largest_score = std::max(largest_score, score.magnitude);
-  }
-  if (const std::optional<double> score = f.KeyScore(b, h, i); score && largest > -kInfinity) {
-    largest = std::max(largest, *score);
-    largest_score = std::max(largest_score, std::abs(*score));
-    sum += valueless = std::exp(*score - largest);
-  }
-  for (size_t x = 0; x < scores.size(); ++x) sum += weights[seen.keys[x]] = std::exp(scores[x].value - largest);
-  for (int64_t j = 0; j < kv_len; ++j) weights[j] = sum > 0 ? weights[j] / sum : 0.0;
-  if (sum > 0) valueless /= sum;
-  return sum > 0 ? largest + std::log(sum) : -kInfinity;
-}
-
-// What a key gives to a query: its value and what schemes add to it.
-void FindValue(const Formulas& f, const Pair& pair, std::vector<Sum>& value) {
-  const Formulas::Row row = f.Value(pair.b, pair.h, pair.j);
-  for (int64_t c = 0; c < f.value_dim(); ++c) value[static_cast<size_t>(c)] = {row(c), std::abs(row(c))};
-  ForEachScheme([&]<class Scheme>() { Scheme::AddToValue(f, pair, value); });
-}
-
-void RowForward(const Formulas& f, int64_t b, int64_t h, int64_t i, Result& result) {
-  const int64_t longest = f.LongestKeys(), row = f.QueryRow(b, h, i);
-  const auto at = static_cast<size_t>(row);
-  double* weights = result.weights.data() + row * longest;
-  double* kept = result.kept.data() + row * longest;
-  result.lse[at] = Softmax(f, b, h, i, weights, result.valueless[at], result.largest_score);
-  std::vector<Sum> value(static_cast<size_t>(f.value_dim()));
-  // Beside a key without a value the weights of all others may be so small that they count as 0 (2^-100 of the largest).
-  const double least = result.valueless[at] * 0x1p-50;
-  for (int64_t j = 0; j < f.KeyCount(b); ++j) {
-    const Pair pair{b, h, i, j};
-    kept[j] = f.Kept(pair) ? 1.0 : 0.0;
-    if (weights[j] == 0) continue;
-    result.entropy[at] -= weights[j] * std::log(weights[j]);
-    if (weights[j] > result.max_weight[at]) result.max_weight[at] = weights[j], result.largest_key[at] = j;
-    result.mean_distance[at] += weights[j] * std::abs(f.Offset(pair));
-    const double share = kept[j] * f.KeptScale();
-    FindValue(f, pair, value);
-    for (size_t c = 0; c < value.size(); ++c) {
-      const size_t x = at * value.size() + c;
-      result.out[x] += weights[j] * share * value[c].value;
-      result.out_mass[x] += (weights[j] + least) * value[c].magnitude;
+  void Forward() {
+    Softmax();
+    // Beside a key without a value the weights of all others may be so small that they count as 0 (2^-100 of the largest).
+    const double least = valueless_.value * 0x1p-50;
+    for (size_t j = 0; j < weights_.size(); ++j) {
+      const Pair pair = PairOf(static_cast<int64_t>(j));
+      const double weight = weights_[j].value;
+      result_.weights[at_ * static_cast<size_t>(f_.LongestKeys()) + j] = weight;
+      if (weight == 0) continue;
+      Count(weight, pair.j);
+      result_.mean_distance[at_] += weight * std::abs(f_.Offset(pair));
+      FindValue(pair);
+      const Measured share = weights_[j] * ShareOf(pair);
+      for (size_t c = 0; c < out_.size(); ++c) {
+        out_[c] += share * value_[c];
+        result_.out_mass[at_ * out_.size() + c] += (weight + least) * value_[c].magnitude;
+      }
+    }
+    if (valueless_.value > 0) Count(valueless_.value, -1);
+    for (size_t c = 0; c < out_.size(); ++c) {
+      const size_t x = at_ * out_.size() + c;
+      result_.out[x] = out_[c].value;
+      if (!result_.t_out.empty()) result_.t_out[x] = out_[c].tangent, result_.t_out_mass[x] = out_[c].tangent_magnitude;
     }
   }
-  const double valueless = result.valueless[at];
-  if (valueless > 0) result.entropy[at] -= valueless * std::log(valueless);
-  if (valueless > result.max_weight[at]) result.max_weight[at] = valueless, result.largest_key[at] = -1;
-}
 
-// What the numbers of a row, output aside, give to the gradients of its weights.
-class RowTerms {
- public:
-  RowTerms(const Result& result, const RowGradients& d, size_t row) : d_lse_(At(d.lse, row)), of_(result), row_(row) {
-    d_entropy_ = At(d.entropy, row);
-    d_max_weight_ = At(d.max_weight, row);
-    d_mean_distance_ = At(d.mean_distance, row);
-    largest_key_ = d.largest_key.empty() ? result.largest_key[row] : d.largest_key[row];
-  }
-
-  // To that of key j with a weight, of one without a value where j is -1, and to all alike.
-  Sum Of(int64_t j, double weight, double distance) const {
-    Sum sum;
-    sum += -d_entropy_ * std::log(weight);
-    sum += d_mean_distance_ * distance;
-    if (j == largest_key_) sum += d_max_weight_;
-    return sum;
-  }
-  Sum OfAll() const {
-    Sum sum;
-    sum += d_lse_;
-    sum += -d_entropy_ * of_.entropy[row_];
-    sum += -d_max_weight_ * of_.max_weight[row_];
-    sum += -d_mean_distance_ * of_.mean_distance[row_];
-    return sum;
+  void Backward(const View<const double, 4>& d_out, const RowGradients& d, const InputTangents& tangents, GradientSums& sums) {
+    const auto number = [&](const std::vector<double>& rows) { return rows.empty() ? 0.0 : rows[at_]; };
+    const std::vector<Measured> of_out = OfOut(d_out, tangents.d_out);
+    Measured delta, of_all(number(d.lse), number(tangents.d_lse));
+    for (size_t c = 0; c < out_.size(); ++c)
+      delta += of_out[c] * Measured(-out_[c].value, -out_[c].tangent, std::abs(out_[c].value), out_[c].tangent_magnitude);
+    // A 16-bit output and its remainder hold 2^-18 of each element; the unit of 16-bit gradients is 2^-16 of the noise.
+    delta.magnitude = std::max(std::abs(delta.value), delta.magnitude / 4);
+    const double d_entropy = number(d.entropy), d_max_weight = number(d.max_weight), d_distance = number(d.mean_distance);
+    const int64_t largest_key = d.largest_key.empty() ? result_.largest_key[at_] : d.largest_key[at_];
+    of_all += delta;
+    of_all += -d_entropy * result_.entropy[at_];
+    of_all += -d_max_weight * result_.max_weight[at_];
+    of_all += -d_distance * result_.mean_distance[at_];
+    // Of a key's score, from what the output gives to the gradient of its weight; of one without a value where j is -1.
+    const auto of_score = [&](const Measured& weight, Measured d_weight, int64_t j, double distance) {
+      d_weight += of_all;
+      d_weight += -d_entropy * std::log(weight.value);
+      d_weight += d_distance * distance;
+      if (j == largest_key) d_weight += d_max_weight;
+      return weight * d_weight;
+    };
+    std::vector<Measured> of_scores(weights_.size());
+    for (size_t j = 0; j < weights_.size(); ++j) {
+      if (weights_[j].value == 0) continue;
+      const Pair pair = PairOf(static_cast<int64_t>(j));
+      of_scores[j] = of_score(weights_[j], OfWeight(pair, of_out, sums), pair.j, std::abs(f_.Offset(pair)));
+    }
+    if (valueless_.value > 0) key_score_->Give(of_score(valueless_, {}, -1, 0), sums);
+    for (size_t x = 0; x < scores_.size(); ++x) scores_[x].Give(of_scores[static_cast<size_t>(seen_.keys[x])], sums);
+    tape_.WalkBack(sums);
   }
 
  private:
-  static double At(const std::vector<double>& rows, size_t row) { return rows.empty() ? 0.0 : rows[row]; }
+  Pair PairOf(int64_t j) const { return {seen_.b, seen_.h, seen_.i, j}; }
+  // What dropout leaves of a weight.
+  double ShareOf(const Pair& pair) const { return f_.Kept(pair) ? f_.KeptScale() : 0; }
 
-  double d_lse_, d_entropy_, d_max_weight_, d_mean_distance_;
-  int64_t largest_key_;
-  const Result& of_;
-  size_t row_;
+  // The weights, that of a key without a value, and the log-sum-exp.
+  void Softmax() {
+    Measured lse(-kInfinity);
+    if (f_.Uniform(seen_.b, seen_.h, seen_.i)) {
+      const auto count = static_cast<double>(weights_.size());
+      std::ranges::fill(weights_, 1.0 / count);
+      if (count > 0) lse.value = std::log(count);
+    } else if (!f_.Padded(seen_.b, seen_.i)) {
+      scores_.reserve(seen_.keys.size());
+      for (int64_t j : seen_.keys) scores_.push_back(f_.Score(PairOf(j)));
+      ForEachScheme([&]<class Scheme>() { Scheme::MakeRow(f_, seen_, scores_); });
+      WeighScores(lse);
+    }
+    result_.lse[at_] = lse.value;
+    result_.valueless[at_] = valueless_.value;
+    if (!result_.t_lse.empty()) result_.t_lse[at_] = lse.tangent, result_.t_lse_mass[at_] = lse.tangent_magnitude;
+  }
+
+  void WeighScores(Measured& lse) {
+    std::vector<std::pair<const Number*, Measured*>> weighed;
+    for (size_t x = 0; x < scores_.size(); ++x)
+      weighed.emplace_back(&scores_[x], &weights_[static_cast<size_t>(seen_.keys[x])]);
+    const auto by_value = [](const Number& a, const Number& b) { return a.value < b.value; };
+    if (scores_.empty() || std::ranges::max(scores_, by_value).value == -kInfinity) return;
+    key_score_ = f_.KeyScore(seen_.b, seen_.h, seen_.i);
+    if (key_score_) weighed.emplace_back(&*key_score_, &valueless_);
+    double largest = -kInfinity, sum = 0;
+    for (const auto& [score, weight] : weighed) {
+      largest = std::max(largest, score->value);
+      result_.largest_score = std::max(result_.largest_score, score->magnitude);
+    }
+    for (const auto& [score, weight] : weighed) sum += weight->value = std::exp(score->value - largest);
+    lse.value = largest + std::log(sum);
+    for (const auto& [score, weight] : weighed) {
+      *weight = weight->value / sum;
+      if (weight->value != 0) lse += Measured(0, weight->value * score->tangent, 0, weight->value * score->tangent_magnitude);
+    }
+    for (const auto& [score, weight] : weighed) {
+      if (weight->value == 0) continue;
+      weight->tangent = weight->value * (score->tangent - lse.tangent);
+      weight->tangent_magnitude = weight->value * (score->tangent_magnitude + lse.tangent_magnitude);
+    }
+  }
+
+  // Adds a weight to the statistics.
+  void Count(double weight, int64_t j) {
+    result_.entropy[at_] -= weight * std::log(weight);
+    if (weight > result_.max_weight[at_]) result_.max_weight[at_] = weight, result_.largest_key[at_] = j;
+  }
+
+  // What a key gives to a query: its value and what schemes add to it.
+  void FindValue(const Pair& pair) {
+    value_.clear();
+    const Formulas::Numbers row = f_.Value(pair.b, pair.h, pair.j);
+    for (int64_t c = 0; c < f_.value_dim(); ++c) value_.push_back(row(c));
+    ForEachScheme([&]<class Scheme>() { Scheme::AddToValue(f_, pair, value_); });
+  }
+
+  std::vector<Measured> OfOut(const View<const double, 4>& d_out, const View<const double, 4>& tangent) const {
+    const auto row = [&](const View<const double, 4>& of) { return f_.RowOfQueries(of, seen_.b, seen_.h, seen_.i); };
+    std::vector<Measured> of_out;
+    for (int64_t c = 0; c < f_.value_dim(); ++c) of_out.emplace_back(row(d_out)(c), tangent.present() ? row(tangent)(c) : 0);
+    return of_out;
+  }
+
+  // What the gradient of the output gives to that of a key's weight. Gradients of values go to `sums`.
+  Measured OfWeight(const Pair& pair, const std::vector<Measured>& of_out, GradientSums& sums) {
+    const auto j = static_cast<size_t>(pair.j);
+    const double share = ShareOf(pair);
+    Measured of_weight;
+    FindValue(pair);
+    for (size_t c = 0; c < value_.size(); ++c) {
+      of_weight += share * of_out[c] * value_[c];
+      value_[c].Give(weights_[j] * share * of_out[c], sums);
+    }
+    of_weight.magnitude = std::abs(of_weight.value);
+    return of_weight;
+  }
+
+  const Formulas& f_;
+  Tape& tape_;
+  SeenKeys seen_;
+  size_t at_;  // in arrays of rows
+  Result& result_;
+  std::vector<Number> scores_;  // of the keys that are seen
+  std::optional<Number> key_score_;
+  std::vector<Measured> weights_, out_;  // of all keys
+  Measured valueless_;
+
+  std::vector<Number> value_;  // of one key
 };
 
-// The derivatives of a pair's product by its query and key.
-void FindPartials(const Formulas& f, const Pair& pair, Partials& partials) {
-  const Formulas::Row query = f.Query(pair.b, pair.h, pair.i), key = f.Key(pair.b, pair.h, pair.j);
-  for (int64_t c = 0; c < f.head_dim(); ++c) {
-    partials.by_query[static_cast<size_t>(c)] = key(c);
-    partials.by_key[static_cast<size_t>(c)] = query(c);
-  }
-  ForEachScheme([&]<class Scheme>() { Scheme::AddToPartials(f, pair, partials); });
-}
-
-// One pair's gradients, from that of its score. partials: room for them.
-void PairBackward(const Formulas& f, const Pair& pair, const GradientTerm& made, Partials& partials, const GradientSums& d) {
-  GradientTerm score = made;
-  const Sum before = f.SumOfTerms(pair);
-  ForEachScheme([&]<class Scheme>() { score = Scheme::PassBack(f, pair, before, score, d); });
-  ForEachScheme([&]<class Scheme>() { Scheme::AddScoreGradients(f, pair, score, d); });
-  GradientTerm capped = score;
-  if (f.attention().softcap) {
-    const double tanh = std::tanh(f.Product(pair) / *f.attention().softcap);
-    capped.value *= 1 - tanh * tanh;
-  }
-  const GradientTerm product = capped.Times(f.Scale());
-  ForEachScheme([&]<class Scheme>() { Scheme::AddProductGradients(f, pair, product, d); });
-  FindPartials(f, pair, partials);
-  const int64_t head_dim = f.head_dim();
-  const int64_t query_row = f.QueryRow(pair.b, pair.h, pair.i) * head_dim,
-                key_row = f.KeyRow(pair.b, pair.h, pair.j) * head_dim;
-  const ArraySums d_q = d.q(), d_k = d.k();
-  for (int64_t c = 0; c < head_dim; ++c) {
-    d_q.Add(query_row + c, product.Times(partials.by_query[static_cast<size_t>(c)]));
-    d_k.Add(key_row + c, product.Times(partials.by_key[static_cast<size_t>(c)]));
-  }
-}
-
-// The same of the keys that a query sees. made: those of its scores.
-void PassBack(const Formulas& f, const SeenKeys& seen, std::vector<GradientTerm>& made, const GradientSums& d) {
-  const std::vector<Sum> before = ScoresOf(f, seen);
-  ForEachScheme([&]<class Scheme>() { Scheme::PassRowBack(f, seen, before, made, d); });
-  const auto head_dim = static_cast<size_t>(f.head_dim());
-  Partials partials{std::vector<double>(head_dim), std::vector<double>(head_dim)};
-  for (size_t x = 0; x < made.size(); ++x)
-    if (made[x].noise != 0) PairBackward(f, {seen.b, seen.h, seen.i, seen.keys[x]}, made[x], partials, d);
-}
-
-void RowBackward(const Formulas& f, int64_t b, int64_t h, int64_t i, const View<const double, 4>& d_out,
-                 const RowGradients& d_rows, Result& result, const GradientSums& d) {
-  const int64_t longest = f.LongestKeys(), row = f.QueryRow(b, h, i);
-  const double* weights = result.weights.data() + row * longest;
-  const double* kept = result.kept.data() + row * longest;
-  const ArraySums d_v = d.v();
-  const Formulas::Row of_out = f.Gradient(d_out, b, h, i);
-  const auto value_dim = static_cast<size_t>(f.value_dim());
-  std::vector<Sum> value(value_dim);
-  std::vector<double> d_value(value_dim);
-  std::vector<GradientTerm> made(static_cast<size_t>(f.KeyCount(b)), {0, 0});
-  Sum delta;
-  for (int64_t c = 0; c < f.value_dim(); ++c) delta += of_out(c) * result.out[static_cast<size_t>(row * f.value_dim() + c)];
-  // A 16-bit output and its remainder hold 2^-18 of each element; the unit of 16-bit gradients is 2^-16 of the noise.
-  const double delta_noise = std::max(std::abs(delta.value), delta.magnitude / 4);
-  const RowTerms terms(result, d_rows, static_cast<size_t>(row));
-  const Sum of_all = terms.OfAll();
-  for (int64_t j = 0; j < f.KeyCount(b); ++j) {
-    if (weights[j] == 0) continue;
-    const Pair pair{b, h, i, j};
-    const double share = kept[j] * f.KeptScale();
-    const int64_t value_row = f.KeyRow(b, h, j) * f.value_dim();
-    FindValue(f, pair, value);
-    double d_weight = 0;
-    for (int64_t c = 0; c < f.value_dim(); ++c) {
-      const auto x = static_cast<size_t>(c);
-      d_weight += share * of_out(c) * value[x].value;
-      d_value[x] = weights[j] * share * of_out(c);
-      d_v.Add(value_row + c, {d_value[x], std::abs(d_value[x])});
-    }
-    ForEachScheme([&]<class Scheme>() { Scheme::AddValueGradients(f, pair, d_value, d); });
-    const Sum own = terms.Of(j, weights[j], std::abs(f.Offset(pair)));
-    const double noise = weights[j] * (std::abs(d_weight) + delta_noise + own.magnitude + of_all.magnitude);
-    made[static_cast<size_t>(j)] = {weights[j] * (d_weight - delta.value + own.value + of_all.value), noise};
-  }
-  if (const double weight = result.valueless[static_cast<size_t>(row)]; weight > 0) {
-    const Sum own = terms.Of(-1, weight, 0);
-    const GradientTerm score{weight * (own.value + of_all.value - delta.value),
-                             weight * (delta_noise + own.magnitude + of_all.magnitude)};
-    ForEachScheme([&]<class Scheme>() { Scheme::AddKeyGradient(f, b, h, i, score, d); });
-  }
-  if (f.Padded(b, i) || f.Uniform(b, h, i)) return;
-  const SeenKeys seen = KeysSeenBy(f, b, h, i);
-  std::vector<GradientTerm> of_seen;
-  of_seen.reserve(seen.keys.size());
-  for (int64_t j : seen.keys) of_seen.push_back(made[static_cast<size_t>(j)]);
-  PassBack(f, seen, of_seen, d);
-}
-
-// Adds what rounding took from sums.
-void GiveBack(const Gradients& lost, Gradients& d) {
-  const auto add = [](const std::vector<double>& from, std::vector<double>& to) {
-    for (size_t x = 0; x < to.size(); ++x) to[x] += from[x];
-  };
-  add(lost.q, d.q);
-  add(lost.k, d.k);
-  add(lost.v, d.v);
-  for (size_t t = 0; t < d.tables.size(); ++t) add(lost.tables[t].values, d.tables[t].values);
-}
-
-void MakeRoom(const Formulas& f, int64_t rows, Result& result) {
+void MakeRoom(const Formulas& f, int64_t rows, bool tangents, Result& result) {
   const auto zeros = [](int64_t n) { return std::vector<double>(static_cast<size_t>(n), 0.0); };
   result.out = result.out_mass = zeros(rows * f.value_dim());
   result.lse = result.entropy = result.max_weight = result.mean_distance = result.valueless = zeros(rows);
   result.largest_key.assign(static_cast<size_t>(rows), -1);
-  result.weights = result.kept = zeros(rows * f.LongestKeys());
+  result.weights = zeros(rows * f.LongestKeys());
+  if (tangents) result.t_out = result.t_out_mass = result.out, result.t_lse = result.t_lse_mass = result.lse;
 }
 
-}  // namespace
-
-Gradients Zeros(const Formulas& f, int64_t rows, int64_t kv_rows) {
+// Those of a call, all 0.
+Gradients Zeros(const Attention& attention, int64_t q_size, int64_t k_size, int64_t v_size) {
   const auto zeros = [](int64_t n) { return std::vector<double>(static_cast<size_t>(n), 0.0); };
-  Gradients d;
-  d.q = zeros(rows * f.head_dim());
-  d.k = zeros(kv_rows * f.head_dim());
-  d.v = zeros(kv_rows * f.value_dim());
+  Gradients d{zeros(q_size), zeros(k_size), zeros(v_size), {}};
   BiasGradients<double> views;
   ForEachScheme([&]<class Scheme>() {
-    Scheme::ForEachTable(f.attention(), views, [&](const char* name, const auto& table, auto&) {
+    Scheme::ForEachTable(attention, views, [&](const char* name, const auto& table, auto&) {
       d.tables.push_back({name, zeros(std::visit([](const auto& view) { return view.size(); }, table))});
     });
   });
   return d;
 }
+
+}  // namespace
 
 uint32_t DropoutBits(uint64_t seed, uint64_t batch, uint64_t head, uint64_t query, uint64_t key) {
   const uint64_t block = key / 8, slot = key % 8;
@@ -275,21 +232,23 @@ uint32_t DropoutBits(uint64_t seed, uint64_t batch, uint64_t head, uint64_t quer
 }
 
 Result Compute(const Attention& attention, View<const double, 4> q, View<const double, 4> k, View<const double, 4> v,
-               View<const double, 4> d_out, const RowGradients& d_rows) {
-  const Formulas f(attention, q, k, v);
+               View<const double, 4> d_out, const RowGradients& d_rows, const std::optional<InputTangents>& tangents) {
+  const InputTangents given = tangents.value_or(InputTangents());
+  Tape tape;
+  const Formulas f(attention, q, k, v, tangents || d_out.present() ? &tape : nullptr, given);
   Result result;
-  const int64_t rows = q.extent[0] * q.extent[1] * q.extent[2], kv_rows = k.extent[0] * k.extent[1] * k.extent[2];
-  MakeRoom(f, rows, result);
-  Gradients lost;
-  if (d_out.present()) result.d = result.mass = lost = Zeros(f, rows, kv_rows);
-  const GradientSums d(result.d, result.mass, lost);
+  MakeRoom(f, q.extent[0] * q.extent[1] * q.extent[2], tangents.has_value(), result);
+  if (d_out.present()) result.d = result.mass = Zeros(attention, q.size(), k.size(), v.size());
+  GradientSums sums(result.d, result.mass, tangents.has_value());
   for (int64_t b = 0; b < f.batch(); ++b)
     for (int64_t h = 0; h < f.heads(); ++h)
       for (int64_t i = 0; i < f.QueryCount(b); ++i) {
-        RowForward(f, b, h, i, result);
-        if (d_out.present()) RowBackward(f, b, h, i, d_out, d_rows, result, d);
+        tape.Clear();
+        Row row(f, tape, b, h, i, result);
+        row.Forward();
+        if (d_out.present()) row.Backward(d_out, d_rows, given, sums);
       }
-  GiveBack(lost, result.d);
+  sums.GiveBack();
   return result;
 }
 

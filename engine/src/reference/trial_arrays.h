@@ -18,7 +18,7 @@
 #include "reference/cases.h"
 #include "reference/line_array.h"
 #include "reference/normal.h"
-#include "reference/random_draws.h"
+#include "reference/random_cases.h"
 
 namespace heed::reference {
 

@@ -13,7 +13,7 @@
 #include "heed/attention.h"
 #include "reference/cases.h"
 #include "reference/dense.h"
-#include "reference/random_draws.h"
+#include "reference/random_cases.h"
 #include "reference/random_tables.h"
 #include "reference/schemes.h"
 

@@ -3,10 +3,7 @@
 #include <cmath>
 
 #include "reference/case_table.h"
-#include "reference/cost.h"
 #include "reference/random_cases.h"
-#include "reference/random_draws.h"
-#include "reference/table_entries.h"
 
 namespace heed::reference {
 namespace {
@@ -16,28 +13,10 @@ using given::keys, given::dropout, given::uniform, given::layout, given::offsets
 
 constexpr auto decay = [](double rate) { return [rate](Case& c) { c.decay = rate, c.causal = Causal::kBottomRight; }; };
 
-// How much less than 1 the factor of a column is.
-double Lost(const Formulas& f, const Pair& pair, int64_t c) {
-  return std::expm1(TableEntry(f.attention().column_decay->rates, c) * f.Offset(pair));
-}
-
 }  // namespace
 
-double ColumnDecayReference::ProductTerm(const Formulas& f, const Pair& pair) {
-  if (!f.attention().column_decay) return 0;
-  const Formulas::Row query = f.Query(pair.b, pair.h, pair.i), key = f.Key(pair.b, pair.h, pair.j);
-  double dot = 0;
-  for (int64_t c = 0; c < f.head_dim(); ++c) dot += query(c) * key(c) * Lost(f, pair, c);
-  return dot;
-}
-
-void ColumnDecayReference::AddToPartials(const Formulas& f, const Pair& pair, Partials& partials) {
-  if (!f.attention().column_decay) return;
-  const Formulas::Row query = f.Query(pair.b, pair.h, pair.i), key = f.Key(pair.b, pair.h, pair.j);
-  for (int64_t c = 0; c < f.head_dim(); ++c) {
-    partials.by_query[static_cast<size_t>(c)] += key(c) * Lost(f, pair, c);
-    partials.by_key[static_cast<size_t>(c)] += query(c) * Lost(f, pair, c);
-  }
+double ColumnDecayReference::Factor(const Formulas& f, const Pair& pair, int64_t c) {
+  return f.attention().column_decay ? std::exp(TableEntry(f.attention().column_decay->rates, c) * f.Offset(pair)) : 1;
 }
 
 bool ColumnDecayReference::Draw(Case& c, Random& random) {

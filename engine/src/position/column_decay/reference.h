@@ -16,8 +16,7 @@ struct ColumnDecayCase {
 };
 
 struct ColumnDecayReference : SchemeReference {
-  static double ProductTerm(const Formulas& f, const Pair& pair);
-  static void AddToPartials(const Formulas& f, const Pair& pair, Partials& partials);
+  static double Factor(const Formulas& f, const Pair& pair, int64_t c);
 
   template <class Gradients, class Visit>
   static void ForEachTable(const Attention&, Gradients&, const Visit&) {}

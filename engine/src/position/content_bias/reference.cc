@@ -3,10 +3,7 @@
 #include <cmath>
 
 #include "reference/case_table.h"
-#include "reference/cost.h"
 #include "reference/random_cases.h"
-#include "reference/random_draws.h"
-#include "reference/table_entries.h"
 
 namespace heed::reference {
 namespace {
@@ -25,8 +22,6 @@ constexpr auto queries_only = [](Case& c) { c.content_keys = c.content_values = 
 constexpr auto slopes = [](Case& c) { c.slopes = true; };
 constexpr auto bias = [](int64_t distance) { return [distance](Case& c) { c.max_distance = distance; }; };
 constexpr auto dense_bias = [](Case& c) { c.bias = 0b0001; };
-
-bool HasValues(const Formulas& f) { return f.attention().content_bias && f.attention().content_bias->values; }
 
 // The row of the tables for a pair.
 int64_t RowFor(const Formulas& f, const Pair& pair) {
@@ -48,64 +43,23 @@ void SetContent(Case& c, Random& random, bool keys, bool values, bool queries) {
 
 }  // namespace
 
-double ContentBiasReference::ProductTerm(const Formulas& f, const Pair& pair) {
-  if (!f.attention().content_bias) return 0;
-  const ContentBias& content = *f.attention().content_bias;
-  const int64_t row = RowFor(f, pair);
-  const Formulas::Row query = f.Query(pair.b, pair.h, pair.i), key = f.Key(pair.b, pair.h, pair.j);
-  double dot = 0;
-  for (int64_t c = 0; c < f.head_dim(); ++c) {
-    if (content.keys) dot += query(c) * TableEntry(*content.keys, row, c);
-    if (content.queries) dot += key(c) * TableEntry(*content.queries, row, c);
-    if (content.head_queries) dot += key(c) * TableEntry(*content.head_queries, pair.h, row, c);
-  }
-  return dot;
-}
-
-void ContentBiasReference::AddToPartials(const Formulas& f, const Pair& pair, Partials& partials) {
+void ContentBiasReference::AddToProduct(const Formulas& f, const Pair& pair, Number& product) {
   if (!f.attention().content_bias) return;
   const ContentBias& content = *f.attention().content_bias;
   const int64_t row = RowFor(f, pair);
+  const Formulas::Numbers query = f.Query(pair.b, pair.h, pair.i), key = f.Key(pair.b, pair.h, pair.j);
   for (int64_t c = 0; c < f.head_dim(); ++c) {
-    if (content.keys) partials.by_query[static_cast<size_t>(c)] += TableEntry(*content.keys, row, c);
-    if (content.queries) partials.by_key[static_cast<size_t>(c)] += TableEntry(*content.queries, row, c);
-    if (content.head_queries) partials.by_key[static_cast<size_t>(c)] += TableEntry(*content.head_queries, pair.h, row, c);
+    if (content.keys) product.AddProduct(query(c), f.Entry(*content.keys, row, c));
+    if (content.queries) product.AddProduct(key(c), f.Entry(*content.queries, row, c));
+    if (content.head_queries) product.AddProduct(key(c), f.Entry(*content.head_queries, pair.h, row, c));
   }
 }
 
-void ContentBiasReference::AddProductGradients(const Formulas& f, const Pair& pair, const GradientTerm& product,
-                                               const GradientSums& d) {
-  if (!f.attention().content_bias) return;
-  const ContentBias& content = *f.attention().content_bias;
+void ContentBiasReference::AddToValue(const Formulas& f, const Pair& pair, std::span<Number> value) {
+  const auto& content = f.attention().content_bias;
+  if (!content || !content->values) return;
   const int64_t row = RowFor(f, pair);
-  const auto add = [&](const char* name, int64_t at, const Formulas::Row& factor) {
-    const ArraySums d_table = d.Of(name);
-    for (int64_t c = 0; c < f.head_dim(); ++c) d_table.Add(at * f.head_dim() + c, product.Times(factor(c)));
-  };
-  if (content.keys) add("dContentKeys", row, f.Query(pair.b, pair.h, pair.i));
-  if (content.queries) add("dContentQueries", row, f.Key(pair.b, pair.h, pair.j));
-  if (content.head_queries) {
-    const int64_t rows = TableExtent(*content.head_queries)[1];
-    add("dContentHeadQueries", pair.h * rows + row, f.Key(pair.b, pair.h, pair.j));
-  }
-}
-
-void ContentBiasReference::AddToValue(const Formulas& f, const Pair& pair, std::span<Sum> value) {
-  if (!HasValues(f)) return;
-  const int64_t row = RowFor(f, pair);
-  for (int64_t c = 0; c < f.value_dim(); ++c)
-    value[static_cast<size_t>(c)] += TableEntry(*f.attention().content_bias->values, row, c);
-}
-
-void ContentBiasReference::AddValueGradients(const Formulas& f, const Pair& pair, std::span<const double> value,
-                                             const GradientSums& d) {
-  if (!HasValues(f)) return;
-  const ArraySums d_values = d.Of("dContentValues");
-  const int64_t first = RowFor(f, pair) * f.value_dim();
-  for (int64_t c = 0; c < f.value_dim(); ++c) {
-    const double term = value[static_cast<size_t>(c)];
-    d_values.Add(first + c, {term, std::abs(term)});
-  }
+  for (int64_t c = 0; c < f.value_dim(); ++c) value[static_cast<size_t>(c)].Add(f.Entry(*content->values, row, c));
 }
 
 bool ContentBiasReference::Draw(Case& c, Random& random) {

@@ -18,11 +18,8 @@ struct ContentBiasCase {
 };
 
 struct ContentBiasReference : SchemeReference {
-  static double ProductTerm(const Formulas& f, const Pair& pair);
-  static void AddToPartials(const Formulas& f, const Pair& pair, Partials& partials);
-  static void AddProductGradients(const Formulas& f, const Pair& pair, const GradientTerm& product, const GradientSums& d);
-  static void AddToValue(const Formulas& f, const Pair& pair, std::span<Sum> value);
-  static void AddValueGradients(const Formulas& f, const Pair& pair, std::span<const double> value, const GradientSums& d);
+  static void AddToProduct(const Formulas& f, const Pair& pair, Number& product);
+  static void AddToValue(const Formulas& f, const Pair& pair, std::span<Number> value);
 
   template <class Gradients, class Visit>
   static void ForEachTable(const Attention& attention, Gradients& gradients, const Visit& visit) {

@@ -2,13 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <utility>
 
 #include "reference/case_table.h"
-#include "reference/cost.h"
 #include "reference/random_cases.h"
-#include "reference/random_draws.h"
-#include "reference/table_entries.h"
 
 namespace heed::reference {
 namespace {
@@ -20,93 +16,48 @@ constexpr auto contextual = [](int64_t rows) { return [rows](Case& c) { c.contex
 
 double Gate(double score) { return 1 / (1 + std::exp(-score)); }
 
-// What a query meets at a position of its own counting.
-struct Place {
-  double position, share;  // share: how far it is from row `low` to row `high`
-  int64_t low, high;
-  bool at_end;  // so near the last row that rounding may take it to the other side, where the slope is another one
-};
-
-class Rows {
- public:
-  Rows(const Formulas& f, const SeenKeys& seen) : f_(f), seen_(seen) {}
-
-  int64_t count() const { return TableExtent(f_.attention().contextual_position->table)[0]; }
-  double Entry(int64_t row, int64_t c) const { return TableEntry(f_.attention().contextual_position->table, row, c); }
-  double Product(int64_t row) const {
-    const Formulas::Row query = f_.Query(seen_.b, seen_.h, seen_.i);
-    double sum = 0;
-    for (int64_t c = 0; c < f_.head_dim(); ++c) sum += query(c) * Entry(row, c);
-    return sum;
-  }
-
-  // Of every key that is seen.
-  std::vector<Place> Places(std::span<const Sum> scores) const {
-    std::vector<Place> places(scores.size());
-    constexpr double kNear = 0x1p-17;  // some 64 units in the last place of a float
-    const int64_t last = count() - 1;
-    double sum = 0;
-    for (size_t x = scores.size(); x-- > 0;) {
-      sum += Gate(scores[x].value);
-      const double position = std::min(sum, static_cast<double>(last));
-      const auto low = static_cast<int64_t>(std::floor(position));
-      places[x] = {position, position - static_cast<double>(low), low, std::min(low + 1, last),
-                   last > 0 && std::abs(sum - static_cast<double>(last)) <= kNear * static_cast<double>(last)};
-    }
-    return places;
-  }
-
- private:
-  const Formulas& f_;
-  const SeenKeys& seen_;
-};
-
 }  // namespace
 
-void ContextualPositionReference::MakeRow(const Formulas& f, const SeenKeys& seen, std::span<Sum> scores) {
+void ContextualPositionReference::MakeRow(const Formulas& f, const SeenKeys& seen, std::span<Number> scores) {
   if (!f.attention().contextual_position) return;
-  const Rows rows(f, seen);
-  const std::vector<Place> places = rows.Places(scores);
-  for (size_t x = 0; x < scores.size(); ++x) {
-    const double low = rows.Product(places[x].low), slope = rows.Product(places[x].high) - low;
-    scores[x] += low + places[x].share * slope;
+  const Table<2>& table = f.attention().contextual_position->table;
+  const int64_t last = TableExtent(table)[0] - 1;
+  const auto end = static_cast<double>(last);
+  const Formulas::Numbers query = f.Query(seen.b, seen.h, seen.i);
+  const auto product = [&](int64_t row) {
+    double sum = 0;
+    for (int64_t c = 0; c < f.head_dim(); ++c) sum += query(c).value * TableEntry(table, row, c);
+    return sum;
+  };
+  Number gates;  // of this key and all behind it
+  for (size_t x = scores.size(); x-- > 0;) {
+    Number& score = scores[x];
+    const double open = Gate(score.value);
+    Number sum;
+    sum.Add(gates);
+    sum.Add(open);
+    sum.Depend(score, open * Gate(-score.value));
+    gates = sum;
+    const double position = std::min(sum.value, end), share = position - std::floor(position);
+    const auto low = static_cast<int64_t>(position), high = std::min(low + 1, last);
+    const double at_low = product(low), slope = product(high) - at_low;
+    Number made;
+    made.Add(score);
+    made.Add(at_low + share * slope);
     // A position is rounded at its own size, as a sum of gates and where it is taken apart into row and share.
-    scores[x].magnitude += 2 * places[x].position * std::abs(slope);
-  }
-}
-
-void ContextualPositionReference::PassRowBack(const Formulas& f, const SeenKeys& seen, std::span<const Sum> before,
-                                              std::span<GradientTerm> scores, const GradientSums& d) {
-  if (!f.attention().contextual_position) return;
-  const Rows rows(f, seen);
-  const std::vector<Place> places = rows.Places(before);
-  const Formulas::Row query = f.Query(seen.b, seen.h, seen.i);
-  const int64_t head_dim = f.head_dim(), query_row = f.QueryRow(seen.b, seen.h, seen.i) * head_dim;
-  const ArraySums d_q = d.q(), d_table = d.Of("dContextualPosition");
-  GradientTerm of_gates{0, 0};
-  for (size_t x = 0; x < scores.size(); ++x) {
-    const Place& place = places[x];
-    const GradientTerm score = scores[x];
-    // What the rounding of a position at its own size moves from one row to the other.
-    const GradientTerm moved{0, std::abs(score.value) * place.position};
-    for (int64_t c = 0; c < head_dim; ++c) {
-      const double low = rows.Entry(place.low, c), high = rows.Entry(place.high, c);
-      d_q.Add(query_row + c, score.Times(low + place.share * (high - low)));
-      d_q.Add(query_row + c, moved.Times(high - low));
-      for (const auto& [row, share] : {std::pair{place.low, 1 - place.share}, std::pair{place.high, place.share}}) {
-        d_table.Add(row * head_dim + c, score.Times(share * query(c)));
-        d_table.Add(row * head_dim + c, moved.Times(query(c)));
-      }
+    made.magnitude += score.magnitude - std::abs(score.value) + 2 * position * std::abs(slope);
+    for (int64_t c = 0; c < f.head_dim(); ++c) {
+      const Number q = query(c), from = f.Entry(table, low, c), to = f.Entry(table, high, c);
+      const double step = to.value - from.value, moved = position * std::abs(q.value);
+      made.Depend(q, from.value + share * step, 0, position * std::abs(step));
+      made.Depend(from, (1 - share) * q.value, 0, moved);
+      made.Depend(to, share * q.value, 0, moved);
     }
-    const GradientTerm position = score.Times(rows.Product(place.high) - rows.Product(place.low));
-    // Either slope is right there: all of it counts as noise, which is in units of the accumulator's last place.
-    constexpr double kWhole = 0x1p23;
-    const double turn =
-        place.at_end ? std::abs(score.value * (rows.Product(rows.count() - 1) - rows.Product(rows.count() - 2))) : 0;
-    of_gates = {of_gates.value + position.value, of_gates.noise + position.noise + kWhole * turn};
-    const double open = Gate(before[x].value);
-    const GradientTerm by_gate = of_gates.Times(open * Gate(-before[x].value));
-    scores[x] = {score.value + by_gate.value, score.noise + by_gate.noise};
+    // So near the last row that rounding may take it to the other side, some 64 units in the last place of a float, either
+    // slope is right: all of it counts as noise, which is in units of the accumulator's last place.
+    const bool at_end = last > 0 && std::abs(sum.value - end) <= 0x1p-17 * end;
+    made.Depend(sum, slope, 0, at_end ? 0x1p23 * std::abs(product(last) - product(last - 1)) : 0);
+    score = made;
   }
 }
 

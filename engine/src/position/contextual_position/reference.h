@@ -18,9 +18,7 @@ struct ContextualPositionCase {
 };
 
 struct ContextualPositionReference : SchemeReference {
-  static void MakeRow(const Formulas& f, const SeenKeys& seen, std::span<Sum> scores);
-  static void PassRowBack(const Formulas& f, const SeenKeys& seen, std::span<const Sum> before, std::span<GradientTerm> scores,
-                          const GradientSums& d);
+  static void MakeRow(const Formulas& f, const SeenKeys& seen, std::span<Number> scores);
 
   template <class Gradients, class Visit>
   static void ForEachTable(const Attention& attention, Gradients& gradients, const Visit& visit) {

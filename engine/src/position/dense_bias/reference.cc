@@ -1,13 +1,9 @@
 #include "position/dense_bias/reference.h"
 
 #include <limits>
-#include <variant>
 
 #include "reference/case_table.h"
-#include "reference/cost.h"
 #include "reference/random_cases.h"
-#include "reference/random_draws.h"
-#include "reference/table_entries.h"
 
 namespace heed::reference {
 namespace {
@@ -18,31 +14,20 @@ constexpr auto dense_bias = [](int ones) { return [ones](Case& c) { c.bias = one
 constexpr auto hiding = [](Case& c) { c.hiding_bias = true; };
 constexpr auto narrow = [](Case& c) { c.narrow_bias = true; };
 
-double EntryFor(const Formulas& f, const Pair& pair) {
-  return std::visit([&](const auto& view) { return static_cast<double>(Broadcast(view, pair)); }, f.attention().bias->values);
+Number EntryFor(const Formulas& f, const Pair& pair) {
+  const auto& values = f.attention().bias->values;
+  const auto [b, h, i, j] = DenseIndex(TableExtent(values), pair);
+  return f.Entry(values, b, h, i, j);
 }
 
 }  // namespace
 
 bool DenseBiasReference::Hides(const Formulas& f, const Pair& pair) {
-  return f.attention().bias && EntryFor(f, pair) == -std::numeric_limits<double>::infinity();
+  return f.attention().bias && EntryFor(f, pair).value == -std::numeric_limits<double>::infinity();
 }
 
-void DenseBiasReference::AddToScore(const Formulas& f, const Pair& pair, Sum& score) {
-  if (f.attention().bias) score += EntryFor(f, pair);
-}
-
-void DenseBiasReference::AddToTangent(const Formulas&, const Pair& pair, const BiasGradients<double>& tangents,
-                                      double& tangent) {
-  if (tangents.bias.present()) tangent += Broadcast(View<const double, 4>(tangents.bias), pair);
-}
-
-void DenseBiasReference::AddScoreGradients(const Formulas& f, const Pair& pair, const GradientTerm& score,
-                                           const GradientSums& d) {
-  if (!f.attention().bias) return;
-  const auto extent = TableExtent(f.attention().bias->values);
-  const auto [b, h, i, j] = DenseIndex(extent, pair);
-  d.Of("dBias").Add(((b * extent[1] + h) * extent[2] + i) * extent[3] + j, score);
+void DenseBiasReference::AddToScore(const Formulas& f, const Pair& pair, Number& score) {
+  if (f.attention().bias) score.Add(EntryFor(f, pair));
 }
 
 bool DenseBiasReference::Draw(Case& c, Random& random) {

@@ -4,18 +4,14 @@
 #include <array>
 #include <cmath>
 #include <functional>
-#include <limits>
 #include <numbers>
 #include <optional>
+#include <span>
 #include <sstream>
+#include <stdexcept>
 #include <string>
 #include <utility>
-
-#include "reference/case_table.h"
-#include "reference/cost.h"
-#include "reference/random_cases.h"
-#include "reference/random_draws.h"
-#include "reference/random_tables.h"
+#include <variant>
 
 namespace heed::reference {
 namespace {
@@ -121,64 +117,36 @@ std::vector<Line> Parse(const std::string& text) {
   return lines;
 }
 
-// A table as numbers.
-struct Numbers4 {
-  const ProgramTable& table;
+using Index4 = std::array<int64_t, 4>;
 
-  std::array<int64_t, 4> extent() const {
-    return std::visit([](const auto& view) { return view.extent; }, table);
-  }
-  // The place of the entry that `count` indices lead to, in a contiguous copy; -1 outside. Rows: the last dimension is 0.
-  int64_t Place(const double* indices, int count, int dimensions) const {
-    int64_t place = 0;
-    const auto all = extent();
-    for (int r = 0; r < 4; ++r) {
-      const int x = r - (4 - dimensions);
-      const int64_t n = all[static_cast<size_t>(r)];
-      double index = x >= 0 && x < count ? indices[x] : 0;
-      if (index < 0) index += static_cast<double>(n);
-      if (!(index >= 0 && index < static_cast<double>(n))) return -1;
-      place = place * n + static_cast<int64_t>(index);
-    }
-    return place;
-  }
-  double At(int64_t place) const {
-    const auto n = extent();
-    const int64_t j = place % n[3], i = place / n[3] % n[2], h = place / n[3] / n[2] % n[1], b = place / n[3] / n[2] / n[1];
-    return std::visit([&](const auto& view) { return static_cast<double>(view(b, h, i, j)); }, table);
-  }
-};
+Index4 ExtentOf(const ProgramTable& table) {
+  return std::visit([](const auto& view) { return view.extent; }, table);
+}
 
-// A value, its error in roundings, and its gradient.
-struct Value {
-  double value = 0, error = 0, gradient = 0, noise = 0;
-};
+// The entry that indices lead to, if there is one. Indices are the last of `dimensions`; what they leave out, the numbers of a
+// row, is 0.
+std::optional<Index4> PlaceIn(const ProgramTable& table, std::span<const double> indices, std::size_t dimensions) {
+  Index4 place{};
+  for (std::size_t r = 0; r < 4; ++r) {
+    const std::size_t x = r + dimensions - 4;
+    const auto n = static_cast<double>(ExtentOf(table)[r]);
+    double index = x < indices.size() ? indices[x] : 0;
+    if (index < 0) index += n;
+    if (!(index >= 0 && index < n)) return std::nullopt;
+    place[r] = static_cast<int64_t>(index);
+  }
+  return place;
+}
 
+// Computes a program. The magnitude of a number is its error in roundings.
 class Machine {
  public:
   Machine(const std::vector<Line>& lines, const std::vector<ProgramTable>& tables) : lines_(lines), tables_(tables) {}
 
-  const Value& Run(const Formulas& f, const Pair& pair, const Sum& score) {
-    values_.assign(lines_.size(), {});
-    for (std::size_t n = 0; n < lines_.size(); ++n) {
-      Value& y = values_[n];
-      y.value = Compute(n, f, pair, score, y.error);
-    }
+  const Number& Run(const Formulas& f, const Pair& pair, const Number& score) {
+    values_.reserve(lines_.size());
+    for (const Line& line : lines_) values_.push_back(Compute(line, f, pair, score));
     return values_.back();
-  }
-
-  // After Run: gradients of all values; those of tables go to `d`.
-  GradientTerm Backward(const GradientTerm& result, const GradientSums& d, const char* (*name_of)(std::size_t)) {
-    values_.back().gradient = result.value;
-    values_.back().noise = result.noise;
-    GradientTerm of_score{0, 0};
-    for (std::size_t n = lines_.size(); n-- > 0;) {
-      const Value y = values_[n];
-      if (y.gradient == 0 && y.noise == 0) continue;
-      if (lines_[n].leaf == kScore) of_score = {y.gradient, y.noise};
-      PassOn(n, d, name_of);
-    }
-    return of_score;
   }
 
  private:
@@ -187,116 +155,93 @@ class Machine {
     return operand < line.operands.size() ? values_[line.operands[operand]].value : 0;
   }
 
-  double Compute(std::size_t n, const Formulas& f, const Pair& pair, const Sum& score, double& error) {
-    const Line& line = lines_[n];
-    switch (line.leaf) {
-      case kScore:
-        error = std::max(std::abs(score.value), score.magnitude);
-        return score.value;
-      case kBatch:
-        return static_cast<double>(pair.b);
-      case kHead:
-        return static_cast<double>(pair.h);
-      case kQuery:
-        return static_cast<double>(pair.i);
-      case kKey:
-        return static_cast<double>(pair.j);
-      case kQueryPosition:
-        return f.QueryPosition(pair);
-      case kKeyPosition:
-        return f.KeyPosition(pair);
-      case kConstant:
-        return line.number;
-      default:
-        break;
+  Number Compute(const Line& line, const Formulas& f, const Pair& pair, const Number& score) const {
+    if (line.leaf == kScore) {
+      Number own = score;
+      own.magnitude = std::max(std::abs(own.value), own.magnitude);
+      return own;
     }
-    const double value = line.leaf == kNone ? line.function->value(x(line, 0), x(line, 1), x(line, 2)) : ReadOf(line);
-    // Each operand's error by the slope, and a rounding of its own.
-    error = std::isfinite(value) ? std::abs(value) : 0;
-    for (std::size_t o = 0; o < line.operands.size() && line.leaf == kNone; ++o) {
-      const double slope = SlopeOf(line, o, value), own = values_[line.operands[o]].error;
-      if (own != 0 && std::isfinite(slope)) error += std::abs(slope) * own;
+    if (line.leaf <= kConstant) {
+      const double of_pair[] = {D(pair.b),           D(pair.h),  D(pair.i), D(pair.j), f.QueryPosition(pair),
+                                f.KeyPosition(pair), line.number};
+      return Number(Measured(of_pair[line.leaf - kBatch], 0, 0, 0));
     }
+    Number value = line.leaf == kNone ? ResultOf(line) : ReadOf(line, f);
+    if (!std::isfinite(value.value)) value.magnitude = 0;
     return value;
   }
 
-  std::pair<int64_t, int64_t> PlacesOf(const Line& line) const {
-    std::array<double, 8> indices{};
-    for (std::size_t o = 0; o < line.operands.size(); ++o) indices[o] = x(line, o);
-    const int count = static_cast<int>(line.operands.size());
-    const Numbers4 first{tables_[static_cast<size_t>(line.place)]};
-    if (line.leaf == kRead) return {first.Place(indices.data(), count, count), -1};
-    const Numbers4 second{tables_[static_cast<size_t>(line.other)]};
-    return {first.Place(indices.data(), line.of_first, line.of_first + 1),
-            second.Place(indices.data() + line.of_first, count - line.of_first, count - line.of_first + 1)};
-  }
-
-  double ReadOf(const Line& line) const {
-    const auto [a, b] = PlacesOf(line);
-    const Numbers4 first{tables_[static_cast<size_t>(line.place)]};
-    if (line.leaf == kRead) return a < 0 ? std::nan("") : first.At(a);
-    if (a < 0 || b < 0) return std::nan("");
-    const Numbers4 second{tables_[static_cast<size_t>(line.other)]};
-    double sum = 0;
-    for (int64_t c = 0; c < first.extent()[3]; ++c) sum += first.At(a + c) * second.At(b + c);
+  Number ReadOf(const Line& line, const Formulas& f) const {
+    std::vector<double> all;
+    for (std::size_t o = 0; o < line.operands.size(); ++o) all.push_back(x(line, o));
+    const std::span<const double> indices(all);
+    const auto table = [&](int number) -> const ProgramTable& { return tables_[static_cast<std::size_t>(number)]; };
+    const auto entry = [&](int number, const Index4& place, int64_t c) {
+      return f.Entry(table(number), place[0], place[1], place[2], place[3] + c);
+    };
+    const std::size_t count = line.leaf == kRead ? all.size() : static_cast<std::size_t>(line.of_first);
+    const auto first = PlaceIn(table(line.place), indices.first(count), line.leaf == kRead ? count : count + 1);
+    if (!first) return std::nan("");
+    if (line.leaf == kRead) return entry(line.place, *first, 0);
+    const auto second = PlaceIn(table(line.other), indices.subspan(count), all.size() - count + 1);
+    if (!second) return std::nan("");
+    Number sum;
+    for (int64_t c = 0; c < ExtentOf(table(line.place))[3]; ++c)
+      sum.AddProduct(entry(line.place, *first, c), entry(line.other, *second, c));
+    sum.magnitude = std::abs(sum.value);
     return sum;
   }
 
+  // Of a function of operands: each operand's error by the slope, and a rounding of its own.
+  Number ResultOf(const Line& line) const {
+    Number y;
+    y.value = line.function->value(x(line, 0), x(line, 1), x(line, 2));
+    y.magnitude = std::abs(y.value);
+    double errors = 0;
+    for (std::size_t operand : line.operands) errors += values_[operand].magnitude;
+    const double kink = KinkOf(line, errors);
+    for (std::size_t o = 0; o < line.operands.size(); ++o) {
+      const Number& operand = values_[line.operands[o]];
+      const Measured slope = SlopeOf(line, o, y.value);
+      if ((slope.value == 0 && kink == 0) || !std::isfinite(slope.value)) continue;
+      if (operand.magnitude != 0) y.magnitude += std::abs(slope.value) * operand.magnitude;
+      // The slope is wrong by what its operands are wrong by: curvatures are about 1.
+      y.Depend(operand, slope.value, slope.tangent, errors + kink);
+    }
+    return y;
+  }
+
   // The derivative by an operand. Of three, the third is what is selected where the first is 0.
-  double SlopeOf(const Line& line, std::size_t operand, double y) const {
+  Measured SlopeOf(const Line& line, std::size_t operand, double y) const {
     if (operand == 2) return x(line, 0) != 0 ? 0 : 1;
     const auto slope = operand == 0 ? line.function->by_first : line.function->by_second;
-    return slope ? slope(x(line, 0), x(line, 1), y) : 0;
+    if (!slope) return 0;
+    double moves = 0;
+    for (std::size_t o : line.operands) moves = std::max(moves, std::abs(values_[o].tangent));
+    // Its tangent by a difference; on both sides of a jump it stays what it is.
+    const double step = line.function->jump == 0 && moves > 0 ? 1e-5 / moves : 0;
+    const auto at = [&](double way) {
+      const auto moved = [&](std::size_t o) {
+        return o < line.operands.size() ? x(line, o) + way * values_[line.operands[o]].tangent : 0;
+      };
+      return slope(moved(0), moved(1), line.function->value(moved(0), moved(1), moved(2)));
+    };
+    return {slope(x(line, 0), x(line, 1), y), step > 0 ? (at(step) - at(-step)) / (2 * step) : 0};
   }
 
   // By how many roundings the slopes of an operation are wrong that stands at its kink: rounding may take its operands to the
-  // other side, where the slopes differ by `jump`. That is a curvature of the jump by the distance to the kink.
-  double KinkOf(const Line& line) const {
+  // other side, where the slopes differ by `jump`. That is a curvature of the jump by the distance to the kink. errors: of all
+  // operands.
+  double KinkOf(const Line& line, double errors) const {
     constexpr double kNear = 1e-5, kLeast = 1e-30;  // several roundings of a float; in place of no distance at all
     const double jump = line.function->jump, distance = std::abs(x(line, 0) - x(line, 1));
     if (jump == 0 || (line.operands.size() > 1 && line.operands[0] == line.operands[1])) return 0;
-    double errors = 0;
-    for (std::size_t operand : line.operands) errors += values_[operand].error;
     return distance < kNear * errors ? errors * jump / std::max(distance, kLeast) : 0;
-  }
-
-  void PassOn(std::size_t n, const GradientSums& d, const char* (*name_of)(std::size_t)) {
-    const Line& line = lines_[n];
-    const Value y = values_[n];
-    const GradientTerm arriving{y.gradient, y.noise};
-    if (line.leaf != kNone) return AddToTables(line, arriving, d, name_of);
-    const double kink = KinkOf(line);
-    double errors = kink;
-    for (std::size_t operand : line.operands) errors += values_[operand].error;
-    for (std::size_t o = 0; o < line.operands.size(); ++o) {
-      const double slope = SlopeOf(line, o, y.value);
-      if ((slope == 0 && kink == 0) || !std::isfinite(slope)) continue;
-      Value& operand = values_[line.operands[o]];
-      operand.gradient += arriving.value * slope;
-      // The slope is wrong by what its operands are wrong by: curvatures are about 1.
-      operand.noise += arriving.noise * std::abs(slope) + std::abs(arriving.value) * errors;
-    }
-  }
-
-  void AddToTables(const Line& line, const GradientTerm& arriving, const GradientSums& d, const char* (*name_of)(std::size_t)) {
-    if (line.leaf != kRead && line.leaf != kDot) return;
-    const auto of = [&](int place) { return static_cast<size_t>(place); };
-    if (!std::holds_alternative<View<const float, 4>>(tables_[of(line.place)]) &&
-        !std::holds_alternative<View<const double, 4>>(tables_[of(line.place)]))
-      return;
-    const auto [a, b] = PlacesOf(line);
-    if (a < 0 || (line.leaf == kDot && b < 0)) return;
-    if (line.leaf == kRead) return d.Of(name_of(of(line.place))).Add(a, arriving);
-    const Numbers4 first{tables_[of(line.place)]}, second{tables_[of(line.other)]};
-    for (int64_t c = 0; c < first.extent()[3]; ++c) {
-      d.Of(name_of(of(line.place))).Add(a + c, arriving.Times(second.At(b + c)));
-      d.Of(name_of(of(line.other))).Add(b + c, arriving.Times(first.At(a + c)));
-    }
   }
 
   const std::vector<Line>& lines_;
   const std::vector<ProgramTable>& tables_;
-  std::vector<Value> values_;
+  std::vector<Number> values_;
 };
 
 // The lines of a program, taken apart once. Holding the program keeps its address its own.
@@ -309,11 +254,6 @@ const std::vector<Line>& LinesOf(const Program& program) {
     lines = Parse(program.Text());
   }
   return lines;
-}
-
-Machine ScoreMachine(const Formulas& f) {
-  const ProgramScore& score = *f.attention().score;
-  return {LinesOf(score.program), score.tables};
 }
 
 }  // namespace
@@ -333,22 +273,14 @@ std::optional<Table<4>> PairProgramReference::AsReal(const ProgramTable& table) 
 bool PairProgramReference::Hides(const Formulas& f, const Pair& pair) {
   if (!f.attention().mask_program) return false;
   const ProgramMask& rule = *f.attention().mask_program;
-  return Machine(LinesOf(rule.program), rule.tables).Run(f, pair, {}).value == 0;
+  return Machine(LinesOf(rule.program), rule.tables).Run(f, pair, 0).value == 0;
 }
 
-void PairProgramReference::MakeScore(const Formulas& f, const Pair& pair, Sum& score) {
+void PairProgramReference::MakeScore(const Formulas& f, const Pair& pair, Number& score) {
   if (!f.attention().score) return;
-  Machine machine = ScoreMachine(f);
-  const Value& made = machine.Run(f, pair, score);
-  score = {made.value, std::max(std::isfinite(made.value) ? std::abs(made.value) : 0.0, made.error)};
-}
-
-GradientTerm PairProgramReference::PassBack(const Formulas& f, const Pair& pair, const Sum& before, const GradientTerm& score,
-                                            const GradientSums& d) {
-  if (!f.attention().score) return score;
-  Machine machine = ScoreMachine(f);
-  machine.Run(f, pair, before);
-  return machine.Backward(score, d, &GradientName);
+  const auto& [program, tables] = *f.attention().score;
+  score = Machine(LinesOf(program), tables).Run(f, pair, score);
+  score.magnitude = std::max(std::isfinite(score.value) ? std::abs(score.value) : 0.0, score.magnitude);
 }
 
 }  // namespace heed::reference

@@ -22,9 +22,7 @@ int MaskRules();
 
 struct PairProgramReference : SchemeReference {
   static bool Hides(const Formulas& f, const Pair& pair);
-  static void MakeScore(const Formulas& f, const Pair& pair, Sum& score);
-  static GradientTerm PassBack(const Formulas& f, const Pair& pair, const Sum& before, const GradientTerm& score,
-                               const GradientSums& d);
+  static void MakeScore(const Formulas& f, const Pair& pair, Number& score);
 
   template <class Gradients, class Visit>
   static void ForEachTable(const Attention& attention, Gradients& gradients, const Visit& visit) {

@@ -9,9 +9,7 @@
 
 #include "position/pair_program/reference.h"
 #include "reference/case_table.h"
-#include "reference/cost.h"
 #include "reference/random_cases.h"
-#include "reference/random_draws.h"
 #include "reference/random_tables.h"
 
 namespace heed::reference {

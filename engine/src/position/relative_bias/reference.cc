@@ -1,10 +1,7 @@
 #include "position/relative_bias/reference.h"
 
 #include "reference/case_table.h"
-#include "reference/cost.h"
 #include "reference/random_cases.h"
-#include "reference/random_draws.h"
-#include "reference/table_entries.h"
 
 namespace heed::reference {
 namespace {
@@ -18,23 +15,10 @@ int64_t RandomDistance(Random& random) { return Pick(random, {0, 1, 5, 64, 300})
 
 }  // namespace
 
-void RelativeBiasReference::AddToScore(const Formulas& f, const Pair& pair, Sum& score) {
+void RelativeBiasReference::AddToScore(const Formulas& f, const Pair& pair, Number& score) {
   if (!f.attention().relative_bias) return;
   const Table<2>& table = f.attention().relative_bias->table;
-  score += TableEntry(table, pair.h, f.Clipped(TableExtent(table)[1], pair));
-}
-
-void RelativeBiasReference::AddToTangent(const Formulas& f, const Pair& pair, const BiasGradients<double>& tangents,
-                                         double& tangent) {
-  const View<double, 2>& table = tangents.relative_bias;
-  if (table.present()) tangent += table(pair.h, f.Clipped(table.extent[1], pair));
-}
-
-void RelativeBiasReference::AddScoreGradients(const Formulas& f, const Pair& pair, const GradientTerm& score,
-                                              const GradientSums& d) {
-  if (!f.attention().relative_bias) return;
-  const int64_t columns = TableExtent(f.attention().relative_bias->table)[1];
-  d.Of("dRelativeBias").Add(pair.h * columns + f.Clipped(columns, pair), score);
+  score.Add(f.Entry(table, pair.h, f.Clipped(TableExtent(table)[1], pair)));
 }
 
 bool RelativeBiasReference::Draw(Case& c, Random& random) {

@@ -1,10 +1,7 @@
 #include "position/sinks/reference.h"
 
 #include "reference/case_table.h"
-#include "reference/cost.h"
 #include "reference/random_cases.h"
-#include "reference/random_draws.h"
-#include "reference/table_entries.h"
 
 namespace heed::reference {
 namespace {
@@ -15,33 +12,14 @@ using given::causal, given::dropout, given::keys, given::queries, given::layout,
 constexpr auto sinks = [](double size) { return [size](Case& c) { c.sinks = true, c.sink_size = size; }; };
 constexpr auto of_rows = [](Case& c) { c.sinks = c.sink_of_rows = true; };
 
-// The entry of a row.
-std::array<int64_t, 3> PlaceOf(const Formulas& f, int64_t b, int64_t h, int64_t i) {
-  const auto extent = TableExtent(f.attention().sinks->scores);
-  const auto [row, query] = f.RowPlace(b, i);
-  return {extent[0] == 1 ? 0 : row, h, extent[2] == 1 ? 0 : query};
-}
-
 }  // namespace
 
-std::optional<double> SinksReference::KeyScore(const Formulas& f, int64_t b, int64_t h, int64_t i) {
+std::optional<Number> SinksReference::KeyScore(const Formulas& f, int64_t b, int64_t h, int64_t i) {
   if (!f.attention().sinks) return std::nullopt;
-  const auto [row, head, query] = PlaceOf(f, b, h, i);
-  return TableEntry(f.attention().sinks->scores, row, head, query);
-}
-
-double SinksReference::KeyTangent(const Formulas& f, int64_t b, int64_t h, int64_t i, const BiasGradients<double>& tangents) {
-  if (!tangents.sinks.present()) return 0;
-  const auto [row, head, query] = PlaceOf(f, b, h, i);
-  return tangents.sinks(row, head, query);
-}
-
-void SinksReference::AddKeyGradient(const Formulas& f, int64_t b, int64_t h, int64_t i, const GradientTerm& score,
-                                    const GradientSums& d) {
-  if (!f.attention().sinks) return;
-  const auto extent = TableExtent(f.attention().sinks->scores);
-  const auto [row, head, query] = PlaceOf(f, b, h, i);
-  d.Of("dSinks").Add((row * extent[1] + head) * extent[2] + query, score);
+  const auto& scores = f.attention().sinks->scores;
+  const auto extent = TableExtent(scores);
+  const auto [row, query] = f.RowPlace(b, i);
+  return f.Entry(scores, extent[0] == 1 ? 0 : row, h, extent[2] == 1 ? 0 : query);
 }
 
 bool SinksReference::Draw(Case& c, Random& random) {

@@ -18,10 +18,7 @@ struct SinksCase {
 };
 
 struct SinksReference : SchemeReference {
-  static std::optional<double> KeyScore(const Formulas& f, int64_t b, int64_t h, int64_t i);
-  static double KeyTangent(const Formulas& f, int64_t b, int64_t h, int64_t i, const BiasGradients<double>& tangents);
-  static void AddKeyGradient(const Formulas& f, int64_t b, int64_t h, int64_t i, const GradientTerm& score,
-                             const GradientSums& d);
+  static std::optional<Number> KeyScore(const Formulas& f, int64_t b, int64_t h, int64_t i);
 
   template <class Gradients, class Visit>
   static void ForEachTable(const Attention& attention, Gradients& gradients, const Visit& visit) {

@@ -3,10 +3,7 @@
 #include <cmath>
 
 #include "reference/case_table.h"
-#include "reference/cost.h"
 #include "reference/random_cases.h"
-#include "reference/random_draws.h"
-#include "reference/table_entries.h"
 
 namespace heed::reference {
 namespace {
@@ -15,26 +12,13 @@ using given::causal, given::offsets, given::window, given::positions;
 
 constexpr auto slopes = [](bool symmetric) { return [symmetric](Case& c) { c.slopes = true, c.symmetric = symmetric; }; };
 
-// What a slope multiplies.
-double DistanceTerm(const Formulas& f, const Pair& pair) {
-  const double offset = f.Offset(pair);
-  return f.attention().slope_bias->symmetric ? -std::abs(offset) : offset;
-}
-
 }  // namespace
 
-void SlopeBiasReference::AddToScore(const Formulas& f, const Pair& pair, Sum& score) {
-  if (f.attention().slope_bias) score += DistanceTerm(f, pair) * TableEntry(f.attention().slope_bias->slopes, pair.h);
-}
-
-void SlopeBiasReference::AddToTangent(const Formulas& f, const Pair& pair, const BiasGradients<double>& tangents,
-                                      double& tangent) {
-  if (tangents.slopes.present()) tangent += tangents.slopes(pair.h) * DistanceTerm(f, pair);
-}
-
-void SlopeBiasReference::AddScoreGradients(const Formulas& f, const Pair& pair, const GradientTerm& score,
-                                           const GradientSums& d) {
-  if (f.attention().slope_bias) d.Of("dSlopes").Add(pair.h, score.Times(DistanceTerm(f, pair)));
+void SlopeBiasReference::AddToScore(const Formulas& f, const Pair& pair, Number& score) {
+  if (!f.attention().slope_bias) return;
+  const auto& [slopes, symmetric] = *f.attention().slope_bias;
+  const double offset = f.Offset(pair);
+  score.Add(f.Entry(slopes, pair.h), symmetric ? -std::abs(offset) : offset);
 }
 
 bool SlopeBiasReference::Draw(Case& c, Random& random) {

@@ -16,9 +16,7 @@ struct SlopeBiasCase {
 };
 
 struct SlopeBiasReference : SchemeReference {
-  static void AddToScore(const Formulas& f, const Pair& pair, Sum& score);
-  static void AddToTangent(const Formulas& f, const Pair& pair, const BiasGradients<double>& tangents, double& tangent);
-  static void AddScoreGradients(const Formulas& f, const Pair& pair, const GradientTerm& score, const GradientSums& d);
+  static void AddToScore(const Formulas& f, const Pair& pair, Number& score);
 
   template <class Gradients, class Visit>
   static void ForEachTable(const Attention& attention, Gradients& gradients, const Visit& visit) {

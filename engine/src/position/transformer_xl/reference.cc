@@ -1,10 +1,7 @@
 #include "position/transformer_xl/reference.h"
 
 #include "reference/case_table.h"
-#include "reference/cost.h"
 #include "reference/random_cases.h"
-#include "reference/random_draws.h"
-#include "reference/table_entries.h"
 
 namespace heed::reference {
 namespace {
@@ -15,46 +12,17 @@ using given::causal, given::keys, given::dropout, given::uniform, given::layout,
 constexpr auto xl = [](int64_t distance) { return [distance](Case& c) { c.xl_distance = distance; }; };
 constexpr auto without_bias = [](Case& c) { c.xl_bias = false; };
 
-int64_t RowFor(const Formulas& f, const Pair& pair) {
-  return f.Clipped(TableExtent(f.attention().transformer_xl->positions)[1], pair);
-}
-
-double Bias(const Formulas& f, const Pair& pair, int64_t c) {
-  const auto& bias = f.attention().transformer_xl->bias;
-  return bias ? TableEntry(*bias, pair.h, c) : 0.0;
-}
-
 }  // namespace
 
-double TransformerXlReference::ProductTerm(const Formulas& f, const Pair& pair) {
-  if (!f.attention().transformer_xl) return 0;
-  const int64_t row = RowFor(f, pair);
-  const Formulas::Row query = f.Query(pair.b, pair.h, pair.i);
-  double dot = 0;
-  for (int64_t c = 0; c < f.head_dim(); ++c)
-    dot += (query(c) + Bias(f, pair, c)) * TableEntry(f.attention().transformer_xl->positions, pair.h, row, c);
-  return dot;
-}
-
-void TransformerXlReference::AddToPartials(const Formulas& f, const Pair& pair, Partials& partials) {
+void TransformerXlReference::AddToProduct(const Formulas& f, const Pair& pair, Number& product) {
   if (!f.attention().transformer_xl) return;
-  const int64_t row = RowFor(f, pair);
-  for (int64_t c = 0; c < f.head_dim(); ++c)
-    partials.by_query[static_cast<size_t>(c)] += TableEntry(f.attention().transformer_xl->positions, pair.h, row, c);
-}
-
-void TransformerXlReference::AddProductGradients(const Formulas& f, const Pair& pair, const GradientTerm& product,
-                                                 const GradientSums& d) {
-  if (!f.attention().transformer_xl) return;
-  const TransformerXl& option = *f.attention().transformer_xl;
-  const int64_t row = RowFor(f, pair), rows = TableExtent(option.positions)[1], head_dim = f.head_dim();
-  const Formulas::Row query = f.Query(pair.b, pair.h, pair.i);
-  const ArraySums d_positions = d.Of("dTransformerXlPositions");
-  for (int64_t c = 0; c < head_dim; ++c) {
-    const double with_bias = query(c) + Bias(f, pair, c);
-    d_positions.Add((pair.h * rows + row) * head_dim + c, product.Times(with_bias));
-    if (option.bias)
-      d.Of("dTransformerXlBias").Add(pair.h * head_dim + c, product.Times(TableEntry(option.positions, pair.h, row, c)));
+  const auto& [positions, bias] = *f.attention().transformer_xl;
+  const int64_t row = f.Clipped(TableExtent(positions)[1], pair);
+  const Formulas::Numbers query = f.Query(pair.b, pair.h, pair.i);
+  for (int64_t c = 0; c < f.head_dim(); ++c) {
+    const Number position = f.Entry(positions, pair.h, row, c);
+    product.AddProduct(query(c), position);
+    if (bias) product.AddProduct(f.Entry(*bias, pair.h, c), position);
   }
 }
 

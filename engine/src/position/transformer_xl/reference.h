@@ -17,9 +17,7 @@ struct TransformerXlCase {
 };
 
 struct TransformerXlReference : SchemeReference {
-  static double ProductTerm(const Formulas& f, const Pair& pair);
-  static void AddToPartials(const Formulas& f, const Pair& pair, Partials& partials);
-  static void AddProductGradients(const Formulas& f, const Pair& pair, const GradientTerm& product, const GradientSums& d);
+  static void AddToProduct(const Formulas& f, const Pair& pair, Number& product);
 
   template <class Gradients, class Visit>
   static void ForEachTable(const Attention& attention, Gradients& gradients, const Visit& visit) {

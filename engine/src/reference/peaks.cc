@@ -1,11 +1,11 @@
-#include "reference/fma_peak.h"
+#include "reference/peaks.h"
 
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "reference/fma_peak.cc"
+#define HWY_TARGET_INCLUDE "reference/peaks.cc"
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
 
@@ -38,6 +38,27 @@ double Spin(int64_t rounds) {
 double SpinFloat(int64_t rounds) { return Spin<float>(rounds); }
 double SpinDouble(int64_t rounds) { return Spin<double>(rounds); }
 
+// Eight chains of additions keep more loads in flight than a core has buffers for.
+float SumOf(const float* data, int64_t count) {
+  const hn::ScalableTag<float> d;
+  constexpr int kChains = 8;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  hn::Vec<decltype(d)> sums[kChains];
+#pragma GCC unroll 8
+  for (int c = 0; c < kChains; ++c) sums[c] = hn::Zero(d);
+  int64_t i = 0;
+  for (; i + kChains * lanes <= count; i += kChains * lanes) {
+#pragma GCC unroll 8
+    for (int c = 0; c < kChains; ++c) sums[c] = hn::Add(sums[c], hn::LoadU(d, data + i + c * lanes));
+  }
+  auto total = hn::Zero(d);
+#pragma GCC unroll 8
+  for (int c = 0; c < kChains; ++c) total = hn::Add(total, sums[c]);
+  float sum = hn::GetLane(hn::SumOfLanes(d, total));
+  for (; i < count; ++i) sum += data[i];
+  return sum;
+}
+
 }  // namespace heed::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -45,6 +66,7 @@ HWY_AFTER_NAMESPACE();
 namespace heed {
 HWY_EXPORT(SpinFloat);
 HWY_EXPORT(SpinDouble);
+HWY_EXPORT(SumOf);
 
 double reference::FmaPeak(int element_bytes, double seconds) {
   using Clock = std::chrono::steady_clock;
@@ -60,6 +82,8 @@ double reference::FmaPeak(int element_bytes, double seconds) {
   }
   return best;
 }
+
+float reference::ReadAll(const float* data, int64_t count) { return HWY_DYNAMIC_DISPATCH(SumOf)(data, count); }
 
 }  // namespace heed
 #endif
