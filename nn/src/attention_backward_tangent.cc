@@ -26,21 +26,19 @@ constexpr std::size_t kBackwardTangentTensors = 9 + AttentionTensors::kCount + 1
 
 template <at::DeviceType device>
 void BackwardTangentOperator(const OperatorHandle& op, Stack* stack) {
-  TranslateErrors([&] {
-    Arguments arguments(op, stack, device);
-    BackwardCall call(arguments);
-    OperandTangents tangents;
-    for (std::size_t t = 0; t < kTwice; ++t) tangents[t] = arguments.Tensor();
-    RowTangentTensors rows;
-    for (at::Tensor* row : {&rows.output, &rows.lse, &rows.d_output, &rows.d_lse}) *row = arguments.Tensor();
-    AttentionOptions options = arguments.Options(call.seed);
-    Wanted wanted = arguments.Wants();
-    std::fill(wanted.begin() + kTwice, wanted.end(), false);
-    Operands d = device == at::kMeta ? EmptyGradients(std::move(call.given), wanted)
-                                     : AttentionBackwardTangent(call.d_results, call.saved, std::move(call.given),
-                                                                std::move(options), tangents, rows, wanted);
-    for (std::size_t t = 0; t < kTwice; ++t) torch::jit::push(*stack, std::move(*d.All()[t]));
-  });
+  Arguments arguments(op, stack, device);
+  BackwardCall call(arguments);
+  OperandTangents tangents;
+  for (std::size_t t = 0; t < kTwice; ++t) tangents[t] = arguments.Tensor();
+  RowTangentTensors rows;
+  for (at::Tensor* row : {&rows.output, &rows.lse, &rows.d_output, &rows.d_lse}) *row = arguments.Tensor();
+  AttentionOptions options = arguments.Options(call.seed);
+  Wanted wanted = arguments.Wants();
+  std::fill(wanted.begin() + kTwice, wanted.end(), false);
+  Operands d = device == at::kMeta ? EmptyGradients(std::move(call.given), wanted)
+                                   : AttentionBackwardTangent(call.d_results, call.saved, std::move(call.given),
+                                                              std::move(options), tangents, rows, wanted);
+  for (std::size_t t = 0; t < kTwice; ++t) torch::jit::push(*stack, std::move(*d.All()[t]));
 }
 
 void BackwardTangentOnce(const OperatorHandle& op, c10::DispatchKeySet keys, Stack* stack) {
@@ -70,13 +68,13 @@ TORCH_LIBRARY_FRAGMENT(heed, m) {
 }
 
 TORCH_LIBRARY_IMPL(heed, CPU, m) {
-  m.impl("attention_backward_tangent", torch::CppFunction::makeFromBoxedFunction<&BackwardTangentOperator<at::kCPU>>());
+  m.impl("attention_backward_tangent", BoxedKernel<&BackwardTangentOperator<at::kCPU>>());
 }
 TORCH_LIBRARY_IMPL(heed, Meta, m) {
-  m.impl("attention_backward_tangent", torch::CppFunction::makeFromBoxedFunction<&BackwardTangentOperator<at::kMeta>>());
+  m.impl("attention_backward_tangent", BoxedKernel<&BackwardTangentOperator<at::kMeta>>());
 }
 TORCH_LIBRARY_IMPL(heed, Autograd, m) {
-  m.impl("attention_backward_tangent", torch::CppFunction::makeFromBoxedFunction<&BackwardTangentOnce>());
+  m.impl("attention_backward_tangent", BoxedKernel<&BackwardTangentOnce>());
 }
 
 }  // namespace heed::nn

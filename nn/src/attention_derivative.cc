@@ -12,6 +12,7 @@
 
 #include "operator_arguments.h"
 #include "operator_node.h"
+#include "translate_errors.h"
 
 namespace heed::nn {
 namespace {
@@ -177,7 +178,7 @@ ForwardResult DifferentiableAttention(const at::Tensor& query, const at::Tensor&
 }
 
 TORCH_LIBRARY_IMPL(heed, Autograd, m) {
-  m.impl("attention_forward", torch::CppFunction::makeFromBoxedFunction<&ForwardWithDerivative>());
+  m.impl("attention_forward", BoxedKernel<&ForwardWithDerivative>());
 }
 
 }  // namespace heed::nn

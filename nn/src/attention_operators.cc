@@ -44,22 +44,18 @@ struct ForwardCall {
 };
 
 void ForwardOperator(const OperatorHandle& op, Stack* stack) {
-  TranslateErrors([&] {
-    ForwardCall call(op, stack);
-    call.options.tensors() = Resolved(call.options.tensors(), call.query);
-    const ForwardResult result =
-        AttentionForward(call.query, call.key, call.value, call.options, call.exact ? Kept::kExact : Kept::kLse);
-    torch::jit::push(*stack, result.output, result.lse, result.statistics, result.remainder, result.correction,
-                     result.largest_key);
-  });
+  ForwardCall call(op, stack);
+  call.options.tensors() = Resolved(call.options.tensors(), call.query);
+  const ForwardResult result =
+      AttentionForward(call.query, call.key, call.value, call.options, call.exact ? Kept::kExact : Kept::kLse);
+  torch::jit::push(*stack, result.output, result.lse, result.statistics, result.remainder, result.correction,
+                   result.largest_key);
 }
 
 void CheckOperator(const OperatorHandle& op, Stack* stack) {
-  TranslateErrors([&] {
-    ForwardCall call(op, stack);
-    call.options.tensors() = Resolved(call.options.tensors(), call.query);
-    CheckCall(call.query, call.key, call.value, call.options);
-  });
+  ForwardCall call(op, stack);
+  call.options.tensors() = Resolved(call.options.tensors(), call.query);
+  CheckCall(call.query, call.key, call.value, call.options);
 }
 
 // Nothing but autograd stands between tensors with these keys and their memory.
@@ -98,71 +94,63 @@ std::optional<at::Tensor> PlainOperator(c10::DispatchKeySet keys, const at::Tens
   }
   const bool plain = (keys.raw_repr() & ~kPlain.raw_repr()) == 0;
   if (!mask) {
-    return TranslateErrors([&] {
-      AttentionOptions options;
-      options.scale(scale).causal(ChoiceNamed<Causal>("causal", causal));
-      return plain ? OutputOf(query, key, value, options) : CallForward(query, key, value, options).output;
-    });
+    AttentionOptions options;
+    options.scale(scale).causal(ChoiceNamed<Causal>("causal", causal));
+    return plain ? OutputOf(query, key, value, options) : CallForward(query, key, value, options).output;
   }
   std::optional<AttentionOptions> options = OptionsOf(query, *mask);
   if (causal != "none" || !options || !plain) return std::nullopt;
   options->scale(scale);
-  return TranslateErrors([&] { return attention(query, key, value, *options).output; });
+  return attention(query, key, value, *options).output;
 }
 
 void ForwardShape(const OperatorHandle& op, Stack* stack) {
-  TranslateErrors([&] {
-    const bool statistics = torch::jit::peek(*stack, 0, 2).toBool(), wanted = stack->back().toBool();
-    Arguments arguments(op, stack, at::kMeta);
-    const at::Tensor query = arguments.Tensor(), key = arguments.Tensor(), value = arguments.Tensor();
-    CheckAttentionInputs(query, key, value);
-    const at::TensorOptions rows = query.options().dtype(AccumulatorType(query.scalar_type()));
-    const c10::SymInt batch = query.sym_size(0), heads = query.sym_size(1), steps = query.sym_size(2);
-    const bool remainder = wanted && LeavesRemainder(query.scalar_type());
-    torch::jit::push(*stack, EmptyOutput(query, value, query.scalar_type()), at::empty_symint({batch, heads, steps}, rows),
-                     statistics ? at::empty_symint({3, batch, heads, steps}, rows) : at::Tensor(),
-                     remainder ? EmptyOutput(query, value, at::kBFloat16) : at::Tensor(),
-                     wanted ? at::empty_symint({batch, heads, steps}, rows) : at::Tensor(),
-                     wanted && statistics ? at::empty_symint({batch, heads, steps}, rows.dtype(at::kLong)) : at::Tensor());
-  });
+  const bool statistics = torch::jit::peek(*stack, 0, 2).toBool(), wanted = stack->back().toBool();
+  Arguments arguments(op, stack, at::kMeta);
+  const at::Tensor query = arguments.Tensor(), key = arguments.Tensor(), value = arguments.Tensor();
+  CheckAttentionInputs(query, key, value);
+  const at::TensorOptions rows = query.options().dtype(AccumulatorType(query.scalar_type()));
+  const c10::SymInt batch = query.sym_size(0), heads = query.sym_size(1), steps = query.sym_size(2);
+  const bool remainder = wanted && LeavesRemainder(query.scalar_type());
+  torch::jit::push(*stack, EmptyOutput(query, value, query.scalar_type()), at::empty_symint({batch, heads, steps}, rows),
+                   statistics ? at::empty_symint({3, batch, heads, steps}, rows) : at::Tensor(),
+                   remainder ? EmptyOutput(query, value, at::kBFloat16) : at::Tensor(),
+                   wanted ? at::empty_symint({batch, heads, steps}, rows) : at::Tensor(),
+                   wanted && statistics ? at::empty_symint({batch, heads, steps}, rows.dtype(at::kLong)) : at::Tensor());
 }
 
 template <at::DeviceType device>
 void BackwardOperator(const OperatorHandle& op, Stack* stack) {
-  TranslateErrors([&] {
-    Arguments arguments(op, stack, device);
-    BackwardCall call(arguments);
-    call.d_results.statistics = arguments.Tensor();
-    call.saved.statistics = arguments.Tensor(), call.saved.largest_key = arguments.Tensor();
-    CheckSavedStatistics(call.d_results.statistics, call.saved.statistics, call.saved.largest_key, call.saved.lse);
-    const AttentionOptions options = arguments.Options(call.seed);
-    const Wanted wanted = arguments.Wants();
-    Operands d = device == at::kMeta ? EmptyGradients(call.given, wanted)
-                                     : GradientsOf(call.d_results, call.saved, call.given, options, wanted);
-    for (const at::Tensor* gradient : d.All()) torch::jit::push(*stack, *gradient);
-  });
+  Arguments arguments(op, stack, device);
+  BackwardCall call(arguments);
+  call.d_results.statistics = arguments.Tensor();
+  call.saved.statistics = arguments.Tensor(), call.saved.largest_key = arguments.Tensor();
+  CheckSavedStatistics(call.d_results.statistics, call.saved.statistics, call.saved.largest_key, call.saved.lse);
+  const AttentionOptions options = arguments.Options(call.seed);
+  const Wanted wanted = arguments.Wants();
+  Operands d = device == at::kMeta ? EmptyGradients(call.given, wanted)
+                                   : GradientsOf(call.d_results, call.saved, call.given, options, wanted);
+  for (const at::Tensor* gradient : d.All()) torch::jit::push(*stack, *gradient);
 }
 
 template <at::DeviceType device>
 void WeightsOperator(const OperatorHandle& op, Stack* stack) {
-  TranslateErrors([&] {
-    Arguments arguments(op, stack, device);
-    const at::Tensor query = arguments.Tensor(), key = arguments.Tensor(), lse = arguments.Tensor();
-    CheckAttentionInputs(query, key, key);
-    CheckSavedTensors({}, {}, query, query, lse);
-    const AttentionTensors tensors = arguments.Tensors();
-    const at::Tensor heads = arguments.Tensor(), rows = arguments.Tensor();
-    if (device == at::kMeta) {
-      torch::jit::push(*stack, at::empty_symint({query.sym_size(0), heads.defined() ? heads.sym_size(0) : query.sym_size(1),
-                                                 rows.defined() ? rows.sym_size(0) : query.sym_size(2), key.sym_size(2)},
-                                                query.options().dtype(AccumulatorType(query.scalar_type()))));
-      return;
-    }
-    AttentionOptions options = arguments.Options();
-    options.tensors() = Resolved(tensors, query);
-    torch::jit::push(*stack,
-                     AttentionWeights(query, key, lse, options, DenseIndices("heads", heads), DenseIndices("rows", rows)));
-  });
+  Arguments arguments(op, stack, device);
+  const at::Tensor query = arguments.Tensor(), key = arguments.Tensor(), lse = arguments.Tensor();
+  CheckAttentionInputs(query, key, key);
+  CheckSavedTensors({}, {}, query, query, lse);
+  const AttentionTensors tensors = arguments.Tensors();
+  const at::Tensor heads = arguments.Tensor(), rows = arguments.Tensor();
+  if (device == at::kMeta) {
+    torch::jit::push(*stack, at::empty_symint({query.sym_size(0), heads.defined() ? heads.sym_size(0) : query.sym_size(1),
+                                               rows.defined() ? rows.sym_size(0) : query.sym_size(2), key.sym_size(2)},
+                                              query.options().dtype(AccumulatorType(query.scalar_type()))));
+    return;
+  }
+  AttentionOptions options = arguments.Options();
+  options.tensors() = Resolved(tensors, query);
+  torch::jit::push(*stack,
+                   AttentionWeights(query, key, lse, options, DenseIndices("heads", heads), DenseIndices("rows", rows)));
 }
 
 }  // namespace
@@ -199,19 +187,19 @@ TORCH_LIBRARY_FRAGMENT(heed, m) {
             .c_str());
 }
 
-TORCH_LIBRARY_IMPL(heed, CompositeImplicitAutograd, m) { m.impl("attention_plain", TORCH_FN(PlainOperator)); }
+TORCH_LIBRARY_IMPL(heed, CompositeImplicitAutograd, m) { m.impl("attention_plain", TORCH_FN(Kernel<&PlainOperator>::Call)); }
 
 TORCH_LIBRARY_IMPL(heed, CPU, m) {
-  m.impl("attention_forward", torch::CppFunction::makeFromBoxedFunction<&ForwardOperator>());
-  m.impl("attention_backward", torch::CppFunction::makeFromBoxedFunction<&BackwardOperator<at::kCPU>>());
-  m.impl("attention_weights", torch::CppFunction::makeFromBoxedFunction<&WeightsOperator<at::kCPU>>());
-  m.impl("attention_check", torch::CppFunction::makeFromBoxedFunction<&CheckOperator>());
+  m.impl("attention_forward", BoxedKernel<&ForwardOperator>());
+  m.impl("attention_backward", BoxedKernel<&BackwardOperator<at::kCPU>>());
+  m.impl("attention_weights", BoxedKernel<&WeightsOperator<at::kCPU>>());
+  m.impl("attention_check", BoxedKernel<&CheckOperator>());
 }
 
 TORCH_LIBRARY_IMPL(heed, Meta, m) {
-  m.impl("attention_forward", torch::CppFunction::makeFromBoxedFunction<&ForwardShape>());
-  m.impl("attention_backward", torch::CppFunction::makeFromBoxedFunction<&BackwardOperator<at::kMeta>>());
-  m.impl("attention_weights", torch::CppFunction::makeFromBoxedFunction<&WeightsOperator<at::kMeta>>());
+  m.impl("attention_forward", BoxedKernel<&ForwardShape>());
+  m.impl("attention_backward", BoxedKernel<&BackwardOperator<at::kMeta>>());
+  m.impl("attention_weights", BoxedKernel<&WeightsOperator<at::kMeta>>());
 }
 
 // Weights have no derivative: asking for it raises.

@@ -13,6 +13,7 @@
 #include "attention_call.h"
 #include "operator_arguments.h"
 #include "operator_node.h"
+#include "translate_errors.h"
 
 namespace heed::nn {
 namespace {
@@ -196,8 +197,8 @@ void TangentWithNode(const OperatorHandle& op, c10::DispatchKeySet keys, Stack* 
 }  // namespace
 
 TORCH_LIBRARY_IMPL(heed, Autograd, m) {
-  m.impl("attention_backward", torch::CppFunction::makeFromBoxedFunction<&BackwardWithDerivative>());
-  m.impl("attention_tangent", torch::CppFunction::makeFromBoxedFunction<&TangentWithNode>());
+  m.impl("attention_backward", BoxedKernel<&BackwardWithDerivative>());
+  m.impl("attention_tangent", BoxedKernel<&TangentWithNode>());
 }
 
 }  // namespace heed::nn

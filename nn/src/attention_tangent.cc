@@ -19,25 +19,23 @@ using torch::jit::Stack;
 
 template <at::DeviceType device>
 void TangentOperator(const OperatorHandle& op, Stack* stack) {
-  TranslateErrors([&] {
-    Arguments arguments(op, stack, device);
-    const at::Tensor query = arguments.Tensor(), key = arguments.Tensor(), value = arguments.Tensor();
-    CheckAttentionInputs(query, key, value);
-    AttentionTensors tensors = arguments.Tensors();
-    const at::Tensor seed = arguments.Tensor();
-    OperandTangents tangents;
-    for (at::Tensor& tangent : tangents) tangent = arguments.Tensor();
-    CheckTangents({query, key, value, tensors}, tangents);
-    TangentResult result;
-    if (device == at::kMeta) {
-      result = EmptyTangents(query, value);
-    } else {
-      AttentionOptions options = arguments.Options(seed);
-      options.tensors() = std::move(tensors);
-      result = AttentionTangent(query, key, value, std::move(options), tangents);
-    }
-    torch::jit::push(*stack, result.output, result.lse, result.t_output, result.t_lse);
-  });
+  Arguments arguments(op, stack, device);
+  const at::Tensor query = arguments.Tensor(), key = arguments.Tensor(), value = arguments.Tensor();
+  CheckAttentionInputs(query, key, value);
+  AttentionTensors tensors = arguments.Tensors();
+  const at::Tensor seed = arguments.Tensor();
+  OperandTangents tangents;
+  for (at::Tensor& tangent : tangents) tangent = arguments.Tensor();
+  CheckTangents({query, key, value, tensors}, tangents);
+  TangentResult result;
+  if (device == at::kMeta) {
+    result = EmptyTangents(query, value);
+  } else {
+    AttentionOptions options = arguments.Options(seed);
+    options.tensors() = std::move(tensors);
+    result = AttentionTangent(query, key, value, std::move(options), tangents);
+  }
+  torch::jit::push(*stack, result.output, result.lse, result.t_output, result.t_lse);
 }
 
 std::string TangentSchema() {
@@ -56,10 +54,10 @@ TORCH_LIBRARY_FRAGMENT(heed, m) {
 }
 
 TORCH_LIBRARY_IMPL(heed, CPU, m) {
-  m.impl("attention_tangent", torch::CppFunction::makeFromBoxedFunction<&TangentOperator<at::kCPU>>());
+  m.impl("attention_tangent", BoxedKernel<&TangentOperator<at::kCPU>>());
 }
 TORCH_LIBRARY_IMPL(heed, Meta, m) {
-  m.impl("attention_tangent", torch::CppFunction::makeFromBoxedFunction<&TangentOperator<at::kMeta>>());
+  m.impl("attention_tangent", BoxedKernel<&TangentOperator<at::kMeta>>());
 }
 
 }  // namespace heed::nn

@@ -94,7 +94,7 @@ void RotaryWithDerivative(const c10::OperatorHandle& op, c10::DispatchKeySet key
   const variable_list tensors = TensorsOnStack(op, *stack, 0, 4);
   const at::Tensor& x = tensors[0];
   const at::ArrayRef<at::Tensor> tables = at::ArrayRef<at::Tensor>(tensors).slice(1);
-  TranslateErrors([&] { CheckNeedNoGradient(tables[0], tables[1]); });
+  CheckNeedNoGradient(tables[0], tables[1]);
   RefuseTangents("cos, sin", tables);
   const std::vector<c10::IValue> numbers(stack->end() - 3, stack->end());
   const at::Tensor rotated = WithNode(x, tables, numbers, [&] {
@@ -179,6 +179,6 @@ at::Tensor apply_rotary(const at::Tensor& x, const at::Tensor& cos, const at::Te
   });
 }
 
-TORCH_LIBRARY_IMPL(heed, Autograd, m) { m.impl("rotary", torch::CppFunction::makeFromBoxedFunction<&RotaryWithDerivative>()); }
+TORCH_LIBRARY_IMPL(heed, Autograd, m) { m.impl("rotary", BoxedKernel<&RotaryWithDerivative>()); }
 
 }  // namespace heed::nn
