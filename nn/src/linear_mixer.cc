@@ -162,18 +162,13 @@ variable_list Next(Arguments& arguments, std::size_t count) {
 
 void Push(Stack* stack, const Results& results) { torch::jit::push(*stack, results.output, results.final_state, results.sums); }
 
+template <bool shape>
 void ForwardKernel(const OperatorHandle& op, Stack* stack) {
-  Arguments arguments(op, stack);
+  Arguments arguments(op, stack, shape ? at::kMeta : at::kCPU);
   variable_list in = Next(arguments, kCount);
-  Push(stack, Forward(std::move(in), arguments.Bool()));
-}
-
-void ForwardShape(const OperatorHandle& op, Stack* stack) {
-  Arguments arguments(op, stack, at::kMeta);
-  const variable_list in = Next(arguments, kCount);
   const bool normalise = arguments.Bool();
-  Check(in, normalise);
-  Push(stack, EmptyResults(in, normalise));
+  if (shape) Check(in, normalise);
+  Push(stack, shape ? EmptyResults(in, normalise) : Forward(std::move(in), normalise));
 }
 
 template <bool shape>
@@ -280,12 +275,12 @@ TORCH_LIBRARY_FRAGMENT(heed, m) {
 }
 
 TORCH_LIBRARY_IMPL(heed, CPU, m) {
-  m.impl("linear_mixer_forward", BoxedKernel<&mixer::ForwardKernel>());
+  m.impl("linear_mixer_forward", BoxedKernel<&mixer::ForwardKernel<false>>());
   m.impl("linear_mixer_backward", BoxedKernel<&mixer::BackwardKernel<false>>());
 }
 
 TORCH_LIBRARY_IMPL(heed, Meta, m) {
-  m.impl("linear_mixer_forward", BoxedKernel<&mixer::ForwardShape>());
+  m.impl("linear_mixer_forward", BoxedKernel<&mixer::ForwardKernel<true>>());
   m.impl("linear_mixer_backward", BoxedKernel<&mixer::BackwardKernel<true>>());
 }
 

@@ -81,8 +81,9 @@ void MeetIn(c10d::Store& store, int rank, int size, Milliseconds timeout) {
 
 void RequireGloo() {
 #ifndef USE_C10D_GLOO
-  Refuse("process group: the LibTorch that heed was built with has no Gloo, which torch.distributed needs on CPUs; build heed "
-         "with a PyTorch whose torch.distributed.is_gloo_available() is True");
+  Refuse(
+      "process group: the LibTorch that heed was built with has no Gloo, which torch.distributed needs on CPUs; build heed "
+      "with a PyTorch whose torch.distributed.is_gloo_available() is True");
 #endif
 }
 

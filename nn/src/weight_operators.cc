@@ -13,17 +13,15 @@
 #include "refuse.h"
 #include "translate_errors.h"
 #include "weights_module.h"
-#include "weights_source.h"
 
 namespace heed::nn {
 namespace {
 
 // NOLINTBEGIN(performance-unnecessary-value-param): the dispatcher hands lists over by value
-std::vector<NamedTensor> Named(const std::vector<std::string>& names, const std::vector<at::Tensor>& tensors) {
+void Add(const char* kind, const std::vector<std::string>& names, const std::vector<at::Tensor>& tensors,
+         ModuleWeights& module) {
   if (names.size() != tensors.size()) throw InvalidArgument("weights: expected as many names as tensors");
-  std::vector<NamedTensor> named;
-  for (size_t i = 0; i < names.size(); ++i) named.push_back({names[i], tensors[i].detach()});
-  return named;
+  for (size_t i = 0; i < names.size(); ++i) module.tensors.push_back({names[i], tensors[i].detach(), kind});
 }
 
 ModuleWeights Describe(const std::vector<std::string>& names, const std::vector<at::Tensor>& parameters,
@@ -33,7 +31,9 @@ ModuleWeights Describe(const std::vector<std::string>& names, const std::vector<
   if (attention_paths.size() != heads.size() || heads.size() != kv_heads.size()) {
     throw InvalidArgument("weights: expected heads and key heads for each attention layer");
   }
-  ModuleWeights module{Named(names, parameters), Named(buffer_names, buffers), {}};
+  ModuleWeights module;
+  Add("parameter", names, parameters, module);
+  Add("buffer", buffer_names, buffers, module);
   for (size_t i = 0; i < heads.size(); ++i) module.attention.push_back({attention_paths[i], heads[i], kv_heads[i]});
   return module;
 }
@@ -51,28 +51,28 @@ TensorMap Mapped(const std::vector<std::string>& names, const std::vector<at::Te
 
 using Names = std::vector<std::string>;
 using Tensors = std::vector<at::Tensor>;
-using Counts = std::vector<int64_t>;
+using Ints = std::vector<int64_t>;
 
-void LoadTensors(Names names, Tensors parameters, Names buffer_names, Tensors buffers, Names attention_paths, Counts heads,
-                 Counts kv_heads, Names source_names, Tensors sources, std::string framework, std::string prefix) {
+void LoadTensors(Names names, Tensors parameters, Names buffer_names, Tensors buffers, Names attention_paths, Ints heads,
+                 Ints kv_heads, Names source_names, Tensors sources, std::string framework, std::string prefix) {
   LoadWeights(Describe(names, parameters, buffer_names, buffers, attention_paths, heads, kv_heads),
               Mapped(source_names, sources), ParseFramework(framework), prefix);
 }
 
-Names CheckTensors(Names names, Tensors parameters, Names buffer_names, Tensors buffers, Names attention_paths, Counts heads,
-                   Counts kv_heads, Names source_names, Tensors sources, std::string framework, std::string prefix) {
+Names CheckTensors(Names names, Tensors parameters, Names buffer_names, Tensors buffers, Names attention_paths, Ints heads,
+                   Ints kv_heads, Names source_names, Tensors sources, std::string framework, std::string prefix) {
   return CheckWeights(Describe(names, parameters, buffer_names, buffers, attention_paths, heads, kv_heads),
                       Mapped(source_names, sources), ParseFramework(framework), prefix);
 }
 
-void LoadFile(Names names, Tensors parameters, Names buffer_names, Tensors buffers, Names attention_paths, Counts heads,
-              Counts kv_heads, std::string path, std::string framework, std::string prefix) {
+void LoadFile(Names names, Tensors parameters, Names buffer_names, Tensors buffers, Names attention_paths, Ints heads,
+              Ints kv_heads, std::string path, std::string framework, std::string prefix) {
   LoadWeights(Describe(names, parameters, buffer_names, buffers, attention_paths, heads, kv_heads), path,
               ParseFramework(framework), prefix);
 }
 
-void SaveFile(Names names, Tensors parameters, Names buffer_names, Tensors buffers, Names attention_paths, Counts heads,
-              Counts kv_heads, std::string path, std::string framework, std::optional<std::string> layers, std::string prefix) {
+void SaveFile(Names names, Tensors parameters, Names buffer_names, Tensors buffers, Names attention_paths, Ints heads,
+              Ints kv_heads, std::string path, std::string framework, std::optional<std::string> layers, std::string prefix) {
   SaveWeights(Describe(names, parameters, buffer_names, buffers, attention_paths, heads, kv_heads), path,
               ParseFramework(framework), layers ? ParseLayers(*layers) : Layers::kUsual, prefix);
 }

@@ -15,7 +15,6 @@
 #include "distributed/exchange.h"
 #include "distributed/parts.h"
 #include "distributed/prepared_call.h"
-#include "distributed/zigzag.h"
 #include "heed/error.h"
 #include "operator_arguments.h"
 #include "tensor_view.h"
@@ -134,8 +133,8 @@ TORCH_LIBRARY_FRAGMENT(heed, m) {
   m.def("distributed_part(Tensor whole, int dim, int rank, str layout, int[] lengths, str name) -> Tensor");
   m.def("distributed_zigzag_part(Tensor x, int dim, int rank, int ranks) -> Tensor");
   m.def("distributed_move(Tensor x, int dim, str group, str function, str to) -> Tensor");
-  const std::string arguments = "(Tensor query, Tensor key, Tensor value, " + OptionTensors() + "Tensor? seed=None, *, " +
-                                OptionNumbers() + ", " + DropoutNumbers() + kAgreed;
+  const std::string arguments =
+      "(Tensor query, Tensor key, Tensor value, " + OptionTensors() + "Tensor? seed=None, *, " + OptionNumbers() + kAgreed;
   m.def(("distributed_attention" + arguments + " -> (Tensor output, Tensor lse, Tensor statistics)").c_str());
   // Method, reason, bytes forward and backward, pairs (none: not counted).
   m.def(("distributed_plan" + arguments + " -> (str, str, int[], int[], int[])").c_str());
