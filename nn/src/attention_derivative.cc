@@ -349,6 +349,10 @@ ForwardResult DifferentiableAttention(const at::Tensor& query, const at::Tensor&
   return result;
 }
 
-TORCH_LIBRARY_IMPL(heed, Autograd, m) { m.impl("attention_forward", BoxedKernel<&ForwardWithDerivative>()); }
+TORCH_LIBRARY_IMPL(heed, Autograd, m) {
+  m.impl("attention_forward", BoxedKernel<&ForwardWithDerivative>());
+  m.impl("attention_backward", BoxedKernel<&BackwardWithDerivative>());
+  m.impl("attention_tangent", BoxedKernel<&TangentWithNode>());
+}
 
 }  // namespace heed::nn

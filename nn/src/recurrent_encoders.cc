@@ -36,7 +36,7 @@ auto VisitCell(torch::nn::Module& cell, const F& f) {
 
 // The cell's outputs for all steps. Lengths matter only to a cell that also reads backwards: it must start at the last step
 // that counts.
-at::Tensor Run(torch::nn::Module& cell, const at::Tensor& X, const at::Tensor& lengths) {
+at::Tensor OutputsOf(torch::nn::Module& cell, const at::Tensor& X, const at::Tensor& lengths) {
   if (!lengths.defined()) {
     return VisitCell(cell, [&](auto& layer) { return std::get<0>(layer.forward(X)); });
   }
@@ -59,7 +59,7 @@ void AddCells(const char* name, Encoder& encoder) {
 // The states of a layer, zeros in the padding.
 at::Tensor States(const EncoderOptions& options, torch::nn::Module& cell, const at::Tensor& X, const at::Tensor& lengths,
                   const at::Tensor& padding) {
-  return Blank(Run(cell, Blank(X, padding), options.causal() ? at::Tensor() : lengths), padding);
+  return Blank(OutputsOf(cell, Blank(X, padding), options.causal() ? at::Tensor() : lengths), padding);
 }
 
 MultiHeadAttentionOptions AttentionOf(const EncoderOptions& options) {
