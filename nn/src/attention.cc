@@ -6,12 +6,10 @@
 #include <ATen/ATen.h>
 
 #include "attention_call.h"
-#include "attention_derivative.h"
 #include "heed/nn/attention_position.h"
 #include "heed/nn/dropout.h"
 #include "operator_node.h"
 #include "refuse.h"
-#include "scheme_options.h"
 #include "token_positions.h"
 
 namespace heed::nn {

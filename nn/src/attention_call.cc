@@ -12,12 +12,12 @@
 #include <ATen/EmptyTensor.h>
 #include <ATen/ExpandUtils.h>
 
-#include "attention_tensors.h"
 #include "executor.h"
 #include "heed/attention_check.h"
 #include "heed/thread_workspace.h"
 #include "program_tables.h"
 #include "refuse.h"
+#include "sizes.h"
 #include "tensor_view.h"
 
 namespace heed::nn {
@@ -77,7 +77,7 @@ ForwardResult AttentionForward(const at::Tensor& query, const at::Tensor& key, c
   result.output = EmptyOutput(query, value, query.scalar_type());
   if (kept != Kept::kNothing) result.lse = EmptyOf(row_shape, rows);
   if (exact) result.correction = EmptyOf(row_shape, rows);
-  if (exact && LeavesRemainder(query.scalar_type())) result.remainder = EmptyOutput(query, value, at::kBFloat16);
+  if (exact && IsNarrow(query.scalar_type())) result.remainder = EmptyOutput(query, value, at::kBFloat16);
   if (options.return_statistics()) result.statistics = EmptyOf({3, row_shape[0], row_shape[1], row_shape[2]}, rows);
   if (exact && options.return_statistics()) result.largest_key = EmptyOf(row_shape, at::kLong);
   TorchExecutor executor;
@@ -99,6 +99,12 @@ ForwardResult AttentionForward(const at::Tensor& query, const at::Tensor& key, c
                ThreadWorkspace(), executor);
   });
   return result;
+}
+
+ForwardResult ResultsOf(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, AttentionOptions options,
+                        Kept kept) {
+  options.tensors(Resolved(options.tensors(), query));
+  return AttentionForward(query, key, value, options, kept);
 }
 
 void CheckCall(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, const AttentionOptions& options) {
@@ -216,27 +222,6 @@ BiasGradients<A> TableArrays(const AttentionOptions& options, const AttentionTen
   return d_biases;
 }
 
-}  // namespace
-
-Operands AttentionBackward(const ResultGradients& d_results, const SavedCall& saved, const AttentionOptions& options,
-                           const Wanted& wanted) {
-  const ResultGradients dense = DenseGradients(d_results, saved);
-  Operands d = GradientArrays(saved, options, wanted);
-  TorchExecutor executor;
-  WithElementType(saved.query.scalar_type(), [&]<class T>(T) {
-    using A = Accum<T>;
-    Backward<T>(EngineOptions<A>(options), EngineInputs<T>(dense, saved),
-                {.q = ViewOf<T, 4>(d.query),
-                 .k = ViewOf<T, 4>(d.key),
-                 .v = ViewOf<T, 4>(d.value),
-                 .biases = TableArrays<A>(options, d.tensors)},
-                ThreadWorkspace(), executor);
-  });
-  return d;
-}
-
-namespace {
-
 // Gradients in the shapes and types of what they belong to.
 Operands AsGiven(Operands d, Operands given) {
   for (std::size_t t = 0; t < Operands::kCount; ++t) {
@@ -253,10 +238,22 @@ Operands AsGiven(Operands d, Operands given) {
 
 }  // namespace
 
-Operands GradientsOf(const ResultGradients& d_results, const SavedCall& saved, Operands given, AttentionOptions options,
-                     const Wanted& wanted) {
+Operands GradientsOf(const ResultGradients& d_results, const SavedCall& saved, AttentionOptions options, const Wanted& wanted) {
+  Operands given{saved.query, saved.key, saved.value, options.tensors()};
   options.tensors(Resolved(given.tensors, saved.query));
-  return AsGiven(AttentionBackward(d_results, saved, options, wanted), std::move(given));
+  const ResultGradients dense = DenseGradients(d_results, saved);
+  Operands d = GradientArrays(saved, options, wanted);
+  TorchExecutor executor;
+  WithElementType(saved.query.scalar_type(), [&]<class T>(T) {
+    using A = Accum<T>;
+    Backward<T>(EngineOptions<A>(options), EngineInputs<T>(dense, saved),
+                {.q = ViewOf<T, 4>(d.query),
+                 .k = ViewOf<T, 4>(d.key),
+                 .v = ViewOf<T, 4>(d.value),
+                 .biases = TableArrays<A>(options, d.tensors)},
+                ThreadWorkspace(), executor);
+  });
+  return AsGiven(std::move(d), std::move(given));
 }
 
 namespace {
@@ -324,9 +321,9 @@ TangentResult AttentionTangent(const at::Tensor& query, const at::Tensor& key, c
   return result;
 }
 
-Operands AttentionBackwardTangent(const ResultGradients& d_results, const SavedCall& saved, Operands given,
-                                  AttentionOptions options, const OperandTangents& tangents, const RowTangentTensors& rows,
-                                  const Wanted& wanted) {
+Operands AttentionBackwardTangent(const ResultGradients& d_results, const SavedCall& saved, AttentionOptions options,
+                                  const OperandTangents& tangents, const RowTangentTensors& rows, const Wanted& wanted) {
+  Operands given{saved.query, saved.key, saved.value, options.tensors()};
   CheckTangents(given, tangents);
   CheckTangent("t_output", rows.output, "output", saved.output);
   CheckTangent("t_lse", rows.lse, "lse", saved.lse);

@@ -1,4 +1,4 @@
-// From tensors to the engine and back, without autograd.
+// From tensors to the engine and back, without autograd but for the last two functions.
 #ifndef HEED_NN_SRC_ATTENTION_CALL_H_
 #define HEED_NN_SRC_ATTENTION_CALL_H_
 
@@ -12,6 +12,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "heed/element.h"
 #include "heed/nn/attention.h"
 #include "tensor_view.h"
 
@@ -28,9 +29,6 @@ void CheckSavedTensors(const at::Tensor& d_output, const at::Tensor& d_lse, cons
 // Throws InvalidArgument unless there is no gradient of statistics, or all have the types that the forward pass returned.
 void CheckSavedStatistics(const at::Tensor& d_statistics, const at::Tensor& statistics, const at::Tensor& largest_key,
                           const at::Tensor& lse);
-
-// Whether outputs of the type are rounded, and leave a remainder for the gradients.
-bool LeavesRemainder(at::ScalarType type);
 
 // A remainder as the operators hand it on, undefined where it is undefined or empty [0]. Throws InvalidArgument unless it is
 // bfloat16 with four dimensions.
@@ -69,6 +67,9 @@ struct ForwardResult {
 // Options carry a seed where dropout is not 0, and resolved tensors. What is not kept is undefined.
 ForwardResult AttentionForward(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                                const AttentionOptions& options, Kept kept);
+// The same of tensors as they were given, not resolved yet.
+ForwardResult ResultsOf(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, AttentionOptions options,
+                        Kept kept);
 
 // Throws the InvalidArgument that AttentionForward would throw for options, and for tensors of these shapes: their elements are
 // not read. Options as AttentionForward takes them.
@@ -106,18 +107,14 @@ Operands EmptyGradients(Operands given, const Wanted& wanted, std::optional<at::
 // What the forward pass took and gave; remainder and correction undefined where they were not wanted: gradients then inherit
 // the rounding of a 16-bit output and of the log-sum-exp. statistics, largest_key: where statistics have gradients.
 struct SavedCall {
-  at::Tensor query, key, value, output, lse, remainder, correction, statistics, largest_key;
+  at::Tensor query, key, value, output, lse, remainder{}, correction{}, statistics{}, largest_key{};
 };
 // Gradients of the results; an undefined one counts as zeros.
 struct ResultGradients {
-  at::Tensor output, lse, statistics;
+  at::Tensor output, lse, statistics{};
 };
-Operands AttentionBackward(const ResultGradients& d_results, const SavedCall& saved, const AttentionOptions& options,
-                           const Wanted& wanted);
-
-// The same of tensors as they were given, not resolved yet; each gradient has the shape and type of what it belongs to.
-Operands GradientsOf(const ResultGradients& d_results, const SavedCall& saved, Operands given, AttentionOptions options,
-                     const Wanted& wanted);
+// Options carry tensors as they were given, not resolved yet; each gradient has the shape and type of what it belongs to.
+Operands GradientsOf(const ResultGradients& d_results, const SavedCall& saved, AttentionOptions options, const Wanted& wanted);
 
 // The tensors of a call in schemas: query, key and value, the options' tensors, the seed.
 inline constexpr std::size_t kOptionTensors = AttentionTensors::kCount + 1, kCallTensors = 3 + kOptionTensors;
@@ -153,20 +150,48 @@ struct RowTangentTensors {
 };
 // The tangents of the gradients that GradientsOf returns, of the first kTwice operands that are wanted. Tangents are those
 // of AttentionTangent, of these operands alone, and rows.output and rows.lse what it returned for them.
-Operands AttentionBackwardTangent(const ResultGradients& d_results, const SavedCall& saved, Operands given,
-                                  AttentionOptions options, const OperandTangents& tangents, const RowTangentTensors& rows,
-                                  const Wanted& wanted);
+Operands AttentionBackwardTangent(const ResultGradients& d_results, const SavedCall& saved, AttentionOptions options,
+                                  const OperandTangents& tangents, const RowTangentTensors& rows, const Wanted& wanted);
 
 // The weights before dropout of chosen heads and rows (int64; undefined: all), [B, heads, rows, Nk], from the log-sum-exp of
 // the forward pass.
 at::Tensor AttentionWeights(const at::Tensor& query, const at::Tensor& key, const at::Tensor& lse,
                             const AttentionOptions& options, const at::Tensor& heads, const at::Tensor& rows);
 
+// The engine's options from resolved tensors; A is the accumulator.
+template <class A>
+Attention EngineOptions(const AttentionOptions& options);
+
+// Calls run(T{}) with the engine's type for the elements of a tensor.
+template <class Run>
+void WithElementType(at::ScalarType type, const Run& run) {
+  switch (type) {
+    case at::kDouble:
+      return run(double{});
+    case at::kBFloat16:
+      return run(BFloat16{});
+    case at::kHalf:
+      return run(Float16{});
+    default:
+      return run(float{});
+  }
+}
+
 // A seed from PyTorch's default generator.
 int64_t DrawSeed();
 
 // The batch offset, with this thread's FirstBatchRow on top of it.
 int64_t FirstRowOfDropout(const AttentionOptions& options);
+
+// AttentionForward, with a derivative in its three tensors and the differentiable ones among the options where autograd asks
+// for one: what torch.ops.heed.attention_forward does of tensors that nothing intercepts. Tangents of forward mode pass, and
+// second derivatives. Options carry a seed where dropout is not 0, and resolved tensors.
+ForwardResult DifferentiableAttention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+                                      const AttentionOptions& options);
+
+// The same through the dispatcher, where whatever intercepts tensors sees it.
+ForwardResult CallForward(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+                          const AttentionOptions& options);
 
 }  // namespace heed::nn
 

@@ -1,6 +1,7 @@
 #include "heed/nn/attention_models.h"
 
 #include <cmath>
+#include <cstddef>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -13,8 +14,6 @@
 #include "heed/nn/linear_encoders.h"
 #include "refuse.h"
 #include "residual_layers.h"
-#include "sequence.h"
-#include "valid_lens.h"
 
 namespace heed::nn {
 namespace {
@@ -159,8 +158,7 @@ torch::Tensor IntraDecoderImpl::forward(const torch::Tensor& X) {
 }
 
 template <class Reader>
-OneWayEncoder<Reader>::OneWayEncoder(const char* name, EncoderOptions options_)
-    : ResidualEncoder(name, std::move(options_)), name_(name) {
+OneWayEncoder<Reader>::OneWayEncoder(const char* name, EncoderOptions options_) : ResidualEncoder(name, std::move(options_)) {
   const int64_t hidden = WidthOfAWay(name, options);
   for (int64_t l = 0; l < options.layers(); ++l) {
     const std::string reader = "reader" + std::to_string(l);
@@ -172,16 +170,10 @@ OneWayEncoder<Reader>::OneWayEncoder(const char* name, EncoderOptions options_)
 }
 
 template <class Reader>
-torch::Tensor OneWayEncoder<Reader>::forward(const torch::Tensor& X, const torch::Tensor& valid_lens, int64_t) {
-  CheckInput(name_, X, options.width());
-  RefuseSequencePart(name_, "a step is computed of the states before it, which another rank may have");
-  const at::Tensor lengths = ClampValidLens(valid_lens, X.size(0), -1, X.size(1)), padding = Padding(lengths, X.size(1));
-  const auto read = [&](size_t l, const at::Tensor& given) {
-    at::Tensor forwards = readers[l](given);
-    if (options.causal()) return forwards;
-    return at::cat({forwards, FromTheEnd(reverse_readers[l](FromTheEnd(given, lengths)), lengths)}, 2);
-  };
-  return Blank(Layers(Blank(X, padding), read), padding);
+torch::Tensor OneWayEncoder<Reader>::Mixed(std::size_t layer, const torch::Tensor& X, const Rows& rows) {
+  at::Tensor forwards = readers[layer](X);
+  if (options.causal()) return forwards;
+  return at::cat({forwards, FromTheEnd(reverse_readers[layer](FromTheEnd(X, rows.lengths)), rows.lengths)}, 2);
 }
 
 template class OneWayEncoder<Lstmn>;

@@ -1,4 +1,4 @@
-#include "attention_tensors.h"
+#include "attention_call.h"
 
 #include <algorithm>
 #include <limits>
@@ -6,7 +6,6 @@
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
-#include "attention_call.h"
 #include "heed/error.h"
 #include "program_tables.h"
 #include "refuse.h"
@@ -204,8 +203,6 @@ void CheckSavedStatistics(const at::Tensor& d_statistics, const at::Tensor& stat
   check("statistics", statistics, lse.scalar_type(), 4);
   check("largest_key", largest_key, at::kLong, 3);
 }
-
-bool LeavesRemainder(at::ScalarType type) { return type == at::kBFloat16 || type == at::kHalf; }
 
 at::Tensor PresentCorrection(const at::Tensor& correction, const at::Tensor& lse) {
   if (!correction.defined() || (correction.dim() == 1 && correction.sym_numel() == 0)) return {};

@@ -2,21 +2,76 @@
 
 #include <algorithm>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
+#include <torch/library.h>
 #include <torch/nn/module.h>
 
-#include "cache_memory.h"
 #include "heed/error.h"
 #include "heed/nn/attention_position.h"
 #include "refuse.h"
 #include "tensor_view.h"
+#include "translate_errors.h"
 
 namespace heed::nn {
 namespace {
+
+// [batch, kv_heads, capacity, width], of which the first tokens are in use.
+struct CacheMemory {
+  at::Tensor keys, values;
+};
+
+// count: the tokens of key.
+void CheckTokens(const std::string& name, const at::Tensor& tokens, const at::Tensor& own, const c10::SymInt& count) {
+  CheckDense(name.c_str(), tokens, own.device().type());
+  if (tokens.dim() != 4 || tokens.sym_size(0) != own.sym_size(0) || tokens.sym_size(1) != own.sym_size(1) ||
+      tokens.sym_size(2) != count || tokens.sym_size(3) != own.sym_size(3)) {
+    Refuse(c10::str(name, ": expected shape [", own.sym_size(0), ", ", own.sym_size(1), ", ",
+                    count < 0 ? std::string("n") : c10::str(count), ", ", own.sym_size(3), "], got "),
+           ShapeText(tokens));
+  }
+  if (tokens.scalar_type() != own.scalar_type()) {
+    Refuse(name, ": expected ", own.scalar_type(), " as the cache has, got ", tokens.scalar_type());
+  }
+  // A cache cannot pass a gradient on, and training would lose it silently.
+  if (tokens.requires_grad() && at::GradMode::is_enabled()) {
+    Refuse(name,
+           ": requires a gradient, and a cache passes none on; decode under torch.no_grad() or "
+           "torch::NoGradGuard, or train without a cache");
+  }
+}
+
+at::Tensor Grown(const at::Tensor& own, const c10::SymInt& length, const c10::SymInt& capacity) {
+  at::Tensor grown = at::empty_symint({own.sym_size(0), own.sym_size(1), capacity, own.sym_size(3)}, own.options());
+  grown.narrow_symint(2, 0, length).copy_(own.narrow_symint(2, 0, length));
+  return grown;
+}
+
+// The memory with the tokens of key and value [batch, kv_heads, n, width] behind its first `length`: the same where they fit,
+// or else, where it grows, one of at least twice the capacity. Throws InvalidArgument, before anything changes, where they do
+// not fit or require a gradient that is recorded. Works on meta tensors.
+CacheMemory Appended(CacheMemory memory, const at::Tensor& key, const at::Tensor& value, const c10::SymInt& length,
+                     bool grows) {
+  const c10::SymInt count = key.defined() && key.dim() == 4 ? key.sym_size(2) : c10::SymInt(-1);
+  CheckTokens("KeyValueCache: key", key, memory.keys, count);
+  CheckTokens("KeyValueCache: value", value, memory.values, count);
+  const c10::SymInt end = length + count, capacity = memory.keys.sym_size(2);
+  const at::NoGradGuard no_grad;
+  if (end > capacity) {
+    if (!grows) {
+      Refuse("KeyValueCache: key: ", end, " tokens do not fit into a capacity of ", capacity);
+    }
+    const c10::SymInt larger = end.max(capacity * 2);
+    memory = {Grown(memory.keys, length, larger), Grown(memory.values, length, larger)};
+  }
+  memory.keys.narrow_symint(2, length, count).copy_(key);
+  memory.values.narrow_symint(2, length, count).copy_(value);
+  return memory;
+}
 
 // The first tokens say what a cache holds.
 CacheMemory MemoryFor(const at::Tensor& key, const at::Tensor& value, int64_t capacity) {
@@ -202,5 +257,26 @@ void LayerCaches::reorder(const at::Tensor& rows) {
     if (own.inputs.defined()) own.inputs = own.inputs.index_select(0, rows);
   }
 }
+
+namespace {
+
+// NOLINTNEXTLINE(performance-unnecessary-value-param): the dispatcher hands numbers over by value
+std::tuple<at::Tensor, at::Tensor> CacheAppendOperator(const at::Tensor& keys, const at::Tensor& values, const at::Tensor& key,
+                                                       const at::Tensor& value, c10::SymInt length, bool grows) {
+  const CacheMemory memory = Appended({keys, values}, key, value, length, grows);
+  return std::make_tuple(memory.keys, memory.values);
+}
+
+}  // namespace
+
+TORCH_LIBRARY_FRAGMENT(heed, m) {
+  // Keys and values [batch, kv_heads, capacity, width] with tokens behind the first `length`: the same memory, or larger one.
+  m.def(
+      "cache_append(Tensor(a!) keys, Tensor(b!) values, Tensor key, Tensor value, SymInt length, bool grows) -> (Tensor(a!), "
+      "Tensor(b!))");
+}
+
+// Made of PyTorch's operators, which a trace sees.
+TORCH_LIBRARY_IMPL(heed, CompositeImplicitAutograd, m) { m.impl("cache_append", kKernel<&CacheAppendOperator>); }
 
 }  // namespace heed::nn

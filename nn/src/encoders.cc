@@ -1,5 +1,6 @@
 #include "heed/nn/encoders.h"
 
+#include <cstddef>
 #include <memory>
 #include <string>
 #include <utility>
@@ -14,7 +15,6 @@
 #include "refuse.h"
 #include "residual_layers.h"
 #include "sequence.h"
-#include "valid_lens.h"
 
 namespace heed::nn {
 namespace {
@@ -29,49 +29,58 @@ TransformerEncoderBlockOptions BlockOptions(const EncoderOptions& options) {
   return block;
 }
 
+int64_t Dilation(const EncoderOptions& options, int64_t layer) {
+  int64_t dilation = 1;
+  for (int64_t l = 0; options.dilated() && l < layer; ++l) {
+    if (__builtin_mul_overflow(dilation, options.kernel(), &dilation) || dilation > (int64_t{1} << 40)) {
+      Refuse("ConvolutionEncoder: layers (", options.layers(), ") and kernel (", options.kernel(),
+             ") make a dilation that is too large");
+    }
+  }
+  return dilation;
+}
+
+torch::nn::Conv1d MakeConvolution(const EncoderOptions& options, int64_t layer) {
+  return torch::nn::Conv1d(torch::nn::Conv1dOptions(options.width(), options.width(), options.kernel())
+                               .dilation(Dilation(options, layer))
+                               .bias(options.bias()));
+}
+
+DecomposableAttentionOptions LayerOptions(const EncoderOptions& options) {
+  return DecomposableAttentionOptions(options.width(), options.heads())
+      .max_distance(options.position().max_distance)
+      .activation(options.activation())
+      .dropout(options.dropout())
+      .causal(options.causal() ? Causal::kBottomRight : Causal::kNone);
+}
+
 template <class Encoder>
-std::shared_ptr<SequenceEncoder> Make(const std::string& /*name*/, EncoderOptions options) {
+std::shared_ptr<SequenceEncoder> Make(EncoderOptions options) {
   return std::make_shared<Encoder>(std::move(options));
-}
-
-std::shared_ptr<SequenceEncoder> MakeConvolutional(const std::string& name, EncoderOptions options) {
-  return std::make_shared<ConvolutionEncoderImpl>(std::move(options.dilated(name == "dilated")));
-}
-
-std::shared_ptr<SequenceEncoder> MakeRecurrent(const std::string& name, EncoderOptions options) {
-  return std::make_shared<RecurrentEncoderImpl>(std::move(options.cell(name)));
-}
-
-std::shared_ptr<SequenceEncoder> MakeGruAttention(const std::string& /*name*/, EncoderOptions options) {
-  return std::make_shared<RecurrentAttentionEncoderImpl>(std::move(options.cell("gru")));
-}
-
-std::shared_ptr<SequenceEncoder> MakeLinear(const std::string& name, EncoderOptions options) {
-  return std::make_shared<LinearEncoderImpl>(std::move(options.mixer(name)));
 }
 
 struct NamedEncoder {
   const char* name;
   bool has_heads;
-  std::shared_ptr<SequenceEncoder> (*make)(const std::string& name, EncoderOptions options);
+  std::shared_ptr<SequenceEncoder> (*make)(EncoderOptions options);
 };
 
 constexpr NamedEncoder kEncoders[] = {
     {"attention", true, Make<AttentionEncoderImpl>},
-    {"convolution", false, MakeConvolutional},
-    {"dilated", false, MakeConvolutional},
-    {"rnn", false, MakeRecurrent},
-    {"gru", false, MakeRecurrent},
-    {"lstm", false, MakeRecurrent},
-    {"gru-attention", true, MakeGruAttention},
+    {"convolution", false, Make<ConvolutionEncoderImpl>},
+    {"dilated", false, Make<ConvolutionEncoderImpl>},
+    {"rnn", false, Make<RecurrentEncoderImpl>},
+    {"gru", false, Make<RecurrentEncoderImpl>},
+    {"lstm", false, Make<RecurrentEncoderImpl>},
+    {"gru-attention", true, Make<RecurrentAttentionEncoderImpl>},
     {"decomposable", true, Make<DecomposableEncoderImpl>},
     {"self-attentive", true, Make<SelfAttentiveEncoderImpl>},
     {"lstmn", false, Make<LstmnEncoderImpl>},
     {"intra-decoder", false, Make<IntraDecoderEncoderImpl>},
-    {"linear", true, MakeLinear},
-    {"retention", true, MakeLinear},
-    {"mamba2", true, MakeLinear},
-    {"gated-delta", true, MakeLinear},
+    {"linear", true, Make<LinearEncoderImpl>},
+    {"retention", true, Make<LinearEncoderImpl>},
+    {"mamba2", true, Make<LinearEncoderImpl>},
+    {"gated-delta", true, Make<LinearEncoderImpl>},
 };
 
 const NamedEncoder& EncoderNamed(const std::string& name) {
@@ -140,6 +149,43 @@ std::vector<torch::Tensor> AttentionEncoderImpl::attention_weights() const {
   return weights;
 }
 
+ConvolutionEncoderImpl::ConvolutionEncoderImpl(EncoderOptions options_)
+    : ResidualEncoder("ConvolutionEncoder", std::move(options_)) {
+  if (options.kernel() < 1 || (!options.causal() && options.kernel() % 2 == 0)) {
+    Refuse("ConvolutionEncoder: kernel must be positive, and odd unless causal, got ", options.kernel());
+  }
+  for (int64_t l = 0; l < options.layers(); ++l) {
+    convolutions.push_back(register_module("convolution" + std::to_string(l), MakeConvolution(options, l)));
+  }
+  AddNormsAndFfns();
+}
+
+torch::Tensor ConvolutionEncoderImpl::Mixed(std::size_t layer, const torch::Tensor& X, const Rows& rows) {
+  const int64_t reach = (options.kernel() - 1) * Dilation(options, static_cast<int64_t>(layer));
+  const int64_t left = options.causal() ? reach : reach / 2;
+  const at::Tensor padded = at::constant_pad_nd(Blank(X, rows.padding).transpose(1, 2), {left, reach - left});
+  return Activate(convolutions[layer](padded).transpose(1, 2), options.activation());
+}
+
+DecomposableEncoderImpl::DecomposableEncoderImpl(EncoderOptions options_)
+    : ResidualEncoder("DecomposableEncoder", std::move(options_), /*in_parts=*/true) {
+  for (int64_t l = 0; l < options.layers(); ++l) {
+    attentions.push_back(register_module("attention" + std::to_string(l), DecomposableAttention(LayerOptions(options))));
+  }
+  AddNormsAndFfns();
+}
+
+torch::Tensor DecomposableEncoderImpl::Mixed(std::size_t layer, const torch::Tensor& X, const Rows& rows) {
+  return attentions[layer](X, rows.lengths);
+}
+
+torch::Tensor DecomposableEncoderImpl::step(const torch::Tensor& X, LayerCaches& caches) {
+  if (!CanStep()) return SequenceEncoder::step(X, caches);
+  CheckInput("DecomposableEncoder", X, options.width());
+  CheckCaches("DecomposableEncoder", caches, attentions.size());
+  return Layers(X, [&](size_t l, const at::Tensor& Y) { return attentions[l](Y, at::Tensor(), &caches[l]); });
+}
+
 std::vector<std::string> EncoderNames() {
   std::vector<std::string> names;
   for (const NamedEncoder& encoder : kEncoders) names.emplace_back(encoder.name);
@@ -149,6 +195,10 @@ std::vector<std::string> EncoderNames() {
 bool HasHeads(const std::string& encoder) { return EncoderNamed(encoder).has_heads; }
 
 std::shared_ptr<SequenceEncoder> MakeEncoder(const std::string& name, EncoderOptions options) {
-  return EncoderNamed(name).make(name, std::move(options));
+  const NamedEncoder& encoder = EncoderNamed(name);
+  // What a name decides; encoders of other kinds do not read it.
+  options.dilated(name == "dilated").cell(name == "gru-attention" ? "gru" : name).mixer(name);
+  return encoder.make(std::move(options));
 }
+
 }  // namespace heed::nn

@@ -7,7 +7,6 @@
 #include "attention_call.h"
 #include "refuse.h"
 #include "residual_layers.h"
-#include "valid_lens.h"
 
 namespace heed::nn {
 

@@ -113,7 +113,7 @@ at::Tensor linear(const at::Tensor& X, const at::Tensor& weight, const at::Tenso
 namespace {
 
 at::Tensor LinearOperator(const at::Tensor& X, const at::Tensor& weight, const OptionalTensor& bias) {
-  return TranslateErrors([&] { return linear(X, weight, bias.value_or(at::Tensor())); });
+  return linear(X, weight, bias.value_or(at::Tensor()));
 }
 
 }  // namespace
@@ -122,6 +122,6 @@ at::Tensor LinearOperator(const at::Tensor& X, const at::Tensor& weight, const O
 TORCH_LIBRARY_FRAGMENT(heed, m) { m.def("linear(Tensor X, Tensor weight, Tensor? bias=None) -> Tensor"); }
 
 // Made of PyTorch's operators where something intercepts the tensors, so that a trace sees those.
-TORCH_LIBRARY_IMPL(heed, CompositeImplicitAutograd, m) { m.impl("linear", &LinearOperator); }
+TORCH_LIBRARY_IMPL(heed, CompositeImplicitAutograd, m) { m.impl("linear", kKernel<&LinearOperator>); }
 
 }  // namespace heed::nn

@@ -2,7 +2,6 @@
 
 #include <cmath>
 #include <limits>
-#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -13,6 +12,7 @@
 #include "heed/nn/linear_attention.h"
 #include "refuse.h"
 #include "residual_layers.h"
+#include "sizes.h"
 
 namespace heed::nn {
 namespace {
@@ -40,10 +40,6 @@ at::Tensor ByHead(const at::Tensor& columns, int64_t heads) { return columns.unf
 // X may have more bits than the weight.
 at::Tensor RootMeanSquare(const at::Tensor& X, const at::Tensor& weight) {
   return at::rms_norm(X, weight.sizes(), weight.to(X.scalar_type()), kEpsilon);
-}
-
-std::pair<at::Tensor, at::Tensor> Both(LinearAttentionResult result) {
-  return {std::move(result.output), std::move(result.final_state)};
 }
 
 // That its tensors, where there are any, are those of a layer for steps like these.
@@ -121,7 +117,7 @@ torch::Tensor LinearMixerImpl::forward(const torch::Tensor& X, LinearState* stat
   at::Tensor projected = in_proj(X);
   const at::ScalarType type = projected.scalar_type();
   // The squares of a root mean square leave what float16 holds, and sums over many steps need more digits than 16 bits have.
-  if (type == at::kHalf || type == at::kBFloat16) projected = projected.to(at::kFloat);
+  if (IsNarrow(type)) projected = projected.to(at::kFloat);
   LinearState now = state ? *state : LinearState();
   if (state) CheckState(now, *this, columns, projected);
   const auto parts = projected.split_with_sizes({columns.gate, columns.value + 2 * columns.key, columns.numbers}, 2);
@@ -149,24 +145,25 @@ torch::Tensor LinearMixerImpl::forward(const torch::Tensor& X, LinearState* stat
     value = value.masked_fill(lost.unsqueeze(3), std::numeric_limits<double>::quiet_NaN());
   }
   GoOn(now.state, value, options);
-  at::Tensor Y;
+  LinearAttentionResult result;
   if (kind == "linear") {
     options.normalise = true;
-    std::tie(Y, now.state) = Both(linear_attention(at::elu(query) + 1, at::elu(key) + 1, value, options));
+    result = linear_attention(at::elu(query) + 1, at::elu(key) + 1, value, options);
   } else if (kind == "retention") {
     const TokenPositions places(now.length);
     if (rotary_) query = rotary_->rotate_query(query, places), key = rotary_->rotate_key(key, places);
     const at::Tensor power = at::arange(heads, at::kDouble) + 5;
     options.decay = at::log1p(-at::exp2(-power)).to(query.scalar_type()).view({1, heads, 1});
-    std::tie(Y, now.state) = Both(linear_attention(query, key * scale, value, options));
+    result = linear_attention(query, key * scale, value, options);
   } else if (kind == "mamba2") {
     const std::vector<int64_t> shape{X.size(0), heads, X.size(1), columns.key};
-    std::tie(Y, now.state) = Both(linear_attention(query.expand(shape), key.expand(shape), value * dt.unsqueeze(3), options));
-    Y = Y + D.view({heads, 1, 1}) * value;
+    result = linear_attention(query.expand(shape), key.expand(shape), value * dt.unsqueeze(3), options);
+    result.output = result.output + D.view({heads, 1, 1}) * value;
   } else {
-    std::tie(Y, now.state) = Both(gated_delta_rule(OfLengthOne(query) * scale, OfLengthOne(key), value, beta, options));
+    result = gated_delta_rule(OfLengthOne(query) * scale, OfLengthOne(key), value, beta, options);
   }
-  Y = Y.transpose(1, 2);
+  now.state = result.final_state;
+  at::Tensor Y = result.output.transpose(1, 2);
   if (shared)
     Y = RootMeanSquare(Y.flatten(2) * gate, norm_weight);
   else

@@ -162,38 +162,27 @@ variable_list Next(Arguments& arguments, std::size_t count) {
 
 void Push(Stack* stack, const Results& results) { torch::jit::push(*stack, results.output, results.final_state, results.sums); }
 
+template <bool shape>
 void ForwardKernel(const OperatorHandle& op, Stack* stack) {
-  TranslateErrors([&] {
-    Arguments arguments(op, stack);
-    variable_list in = Next(arguments, kCount);
-    Push(stack, Forward(std::move(in), arguments.Bool()));
-  });
-}
-
-void ForwardShape(const OperatorHandle& op, Stack* stack) {
-  TranslateErrors([&] {
-    Arguments arguments(op, stack, at::kMeta);
-    const variable_list in = Next(arguments, kCount);
-    const bool normalise = arguments.Bool();
-    Check(in, normalise);
-    Push(stack, EmptyResults(in, normalise));
-  });
+  Arguments arguments(op, stack, shape ? at::kMeta : at::kCPU);
+  variable_list in = Next(arguments, kCount);
+  const bool normalise = arguments.Bool();
+  if (shape) Check(in, normalise);
+  Push(stack, shape ? EmptyResults(in, normalise) : Forward(std::move(in), normalise));
 }
 
 template <bool shape>
 void BackwardKernel(const OperatorHandle& op, Stack* stack) {
-  TranslateErrors([&] {
-    Arguments arguments(op, stack, shape ? at::kMeta : at::kCPU);
-    variable_list d_results = Next(arguments, 2), in = Next(arguments, kCount);
-    const variable_list forward = Next(arguments, 2);
-    const bool normalise = arguments.Bool();
-    std::vector<bool> wanted(kOperands);
-    for (std::size_t t = 0; t < kOperands; ++t) wanted[t] = arguments.Bool();
-    Check(in, normalise);
-    const variable_list d =
-        shape ? EmptyGradients(in, wanted) : Backward(std::move(d_results), std::move(in), forward, normalise, wanted);
-    for (const at::Tensor& gradient : d) torch::jit::push(*stack, gradient);
-  });
+  Arguments arguments(op, stack, shape ? at::kMeta : at::kCPU);
+  variable_list d_results = Next(arguments, 2), in = Next(arguments, kCount);
+  const variable_list forward = Next(arguments, 2);
+  const bool normalise = arguments.Bool();
+  std::vector<bool> wanted(kOperands);
+  for (std::size_t t = 0; t < kOperands; ++t) wanted[t] = arguments.Bool();
+  Check(in, normalise);
+  const variable_list d =
+      shape ? EmptyGradients(in, wanted) : Backward(std::move(d_results), std::move(in), forward, normalise, wanted);
+  for (const at::Tensor& gradient : d) torch::jit::push(*stack, gradient);
 }
 
 variable_list Gradients(const variable_list& d_results, const variable_list& saved, const std::vector<bool>& wanted,
@@ -286,18 +275,18 @@ TORCH_LIBRARY_FRAGMENT(heed, m) {
 }
 
 TORCH_LIBRARY_IMPL(heed, CPU, m) {
-  m.impl("linear_mixer_forward", torch::CppFunction::makeFromBoxedFunction<&mixer::ForwardKernel>());
-  m.impl("linear_mixer_backward", torch::CppFunction::makeFromBoxedFunction<&mixer::BackwardKernel<false>>());
+  m.impl("linear_mixer_forward", BoxedKernel<&mixer::ForwardKernel<false>>());
+  m.impl("linear_mixer_backward", BoxedKernel<&mixer::BackwardKernel<false>>());
 }
 
 TORCH_LIBRARY_IMPL(heed, Meta, m) {
-  m.impl("linear_mixer_forward", torch::CppFunction::makeFromBoxedFunction<&mixer::ForwardShape>());
-  m.impl("linear_mixer_backward", torch::CppFunction::makeFromBoxedFunction<&mixer::BackwardKernel<true>>());
+  m.impl("linear_mixer_forward", BoxedKernel<&mixer::ForwardKernel<true>>());
+  m.impl("linear_mixer_backward", BoxedKernel<&mixer::BackwardKernel<true>>());
 }
 
 TORCH_LIBRARY_IMPL(heed, Autograd, m) {
-  m.impl("linear_mixer_forward", torch::CppFunction::makeFromBoxedFunction<&mixer::ForwardWithDerivative>());
-  m.impl("linear_mixer_backward", torch::CppFunction::makeFromBoxedFunction<&mixer::BackwardOnce>());
+  m.impl("linear_mixer_forward", BoxedKernel<&mixer::ForwardWithDerivative>());
+  m.impl("linear_mixer_backward", BoxedKernel<&mixer::BackwardOnce>());
 }
 
 }  // namespace heed::nn

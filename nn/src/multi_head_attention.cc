@@ -11,13 +11,11 @@
 #include <ATen/ATen.h>
 
 #include "attention_call.h"
-#include "heads.h"
 #include "heed/error.h"
 #include "linear.h"
 #include "refuse.h"
 #include "residual_layers.h"
 #include "sequence.h"
-#include "valid_lens.h"
 
 namespace heed::nn {
 namespace {

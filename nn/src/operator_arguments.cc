@@ -108,8 +108,6 @@ constexpr std::array kNumbers{
     Plain("SymInt[] mask_extents=[]", [](auto& options) -> auto& { return options.mask_extents(); }),
     Plain("str empty_row='zero'", [](auto& options) -> auto& { return options.empty_row(); }),
     Plain("str precision='float32'", [](auto& options) -> auto& { return options.precision(); }),
-};
-constexpr std::array kDropoutNumbers{
     Plain("float dropout=0.0", [](auto& options) -> auto& { return options.dropout(); }),
     Plain("SymInt batch_offset=0", [](auto& options) -> auto& { return options.batch_offset(); }),
     Plain("SymInt first_head=0", [](auto& options) -> auto& { return options.first_head(); }),
@@ -117,10 +115,9 @@ constexpr std::array kDropoutNumbers{
     Plain("SymInt first_key=0", [](auto& options) -> auto& { return options.first_key(); }),
 };
 
-std::string NumberArguments(std::span<const Number> numbers) {
-  std::string arguments;
-  for (const Number& number : numbers) arguments += c10::str(arguments.empty() ? "" : ", ", number.schema);
-  return arguments;
+std::span<const Number> NumbersWith(bool dropout) {
+  constexpr std::size_t kOfDropout = 5;
+  return std::span(kNumbers).first(kNumbers.size() - (dropout ? 0 : kOfDropout));
 }
 
 }  // namespace
@@ -131,14 +128,16 @@ std::string OptionTensors() {
   return arguments;
 }
 
-std::string OptionNumbers() { return NumberArguments(kNumbers); }
-std::string DropoutNumbers() { return NumberArguments(kDropoutNumbers); }
+std::string OptionNumbers(bool dropout) {
+  std::string arguments;
+  for (const Number& number : NumbersWith(dropout)) arguments += c10::str(arguments.empty() ? "" : ", ", number.schema);
+  return arguments;
+}
 
 std::vector<IValue> NumbersOf(const AttentionOptions& options) {
   std::vector<IValue> values;
-  values.reserve(kNumbers.size() + kDropoutNumbers.size());
+  values.reserve(kNumbers.size());
   for (const Number& number : kNumbers) values.push_back(number.write(options));
-  for (const Number& number : kDropoutNumbers) values.push_back(number.write(options));
   return values;
 }
 
@@ -146,16 +145,13 @@ AttentionOptions OptionsFrom(const std::vector<IValue>& numbers, const at::Tenso
   AttentionOptions options;
   auto value = numbers.begin();
   for (const Number& number : kNumbers) number.read(number.schema, *value++, options);
-  for (const Number& number : kDropoutNumbers) number.read(number.schema, *value++, options);
   if (seed.defined()) options.seed(*AddressOf<const int64_t>(seed));
   return options;
 }
 
 std::vector<std::pair<std::string, IValue>> NamedNumbers(const AttentionOptions& options) {
   std::vector<std::pair<std::string, IValue>> named;
-  const auto add = [&](const Number& number) { named.emplace_back(NameIn(number.schema), number.write(options)); };
-  for (const Number& number : kNumbers) add(number);
-  for (const Number& number : kDropoutNumbers) add(number);
+  for (const Number& number : kNumbers) named.emplace_back(NameIn(number.schema), number.write(options));
   return named;
 }
 
@@ -198,15 +194,14 @@ Wanted Arguments::Wants() {
   return wanted;
 }
 
-AttentionOptions Arguments::Options() {
+AttentionOptions Arguments::Options(bool dropout) {
   AttentionOptions options;
-  for (const Number& number : kNumbers) number.read(number.schema, Next(), options);
+  for (const Number& number : NumbersWith(dropout)) number.read(number.schema, Next(), options);
   return options;
 }
 
 AttentionOptions Arguments::Options(const at::Tensor& seed) {
-  AttentionOptions options = Options();
-  for (const Number& number : kDropoutNumbers) number.read(number.schema, Next(), options);
+  AttentionOptions options = Options(/*dropout=*/true);
   if (options.dropout() == 0.0 || device_ != at::kCPU) return options;
   if (!seed.defined()) throw InvalidArgument("seed: expected an int64 scalar tensor because dropout is not 0");
   if (seed.numel() != 1 || seed.scalar_type() != at::kLong) {
@@ -224,7 +219,7 @@ BackwardCall::BackwardCall(Arguments& arguments) {
   saved.correction = PresentCorrection(arguments.Tensor(), saved.lse);
   CheckAttentionInputs(saved.query, saved.key, saved.value);
   CheckSavedTensors(d_results.output, d_results.lse, saved.query, saved.output, saved.lse);
-  given = {saved.query, saved.key, saved.value, arguments.Tensors()};
+  tensors = arguments.Tensors();
   seed = arguments.Tensor();
 }
 

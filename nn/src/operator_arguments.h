@@ -20,10 +20,9 @@ namespace heed::nn {
 // positional arguments alone.
 std::string OptionTensors();
 
-// The options that are no tensors, and those of dropout.
-std::string OptionNumbers();
-std::string DropoutNumbers();
-// The same two as they stand in a call, of options.
+// The options that are no tensors, those of dropout last, unless the operator has none.
+std::string OptionNumbers(bool dropout = true);
+// All of them as they stand in a call, of options.
 std::vector<c10::IValue> NumbersOf(const AttentionOptions& options);
 // And back; a seed that is defined is read.
 AttentionOptions OptionsFrom(const std::vector<c10::IValue>& numbers, const at::Tensor& seed);
@@ -42,13 +41,12 @@ class Arguments {
   std::vector<int64_t> Ints() { return Next().toIntVector(); }
   std::vector<std::string> Texts() { return Next().to<std::vector<std::string>>(); }
   std::vector<at::Tensor> ListedTensors() { return Next().toTensorVector(); }  // as they were given
-  bool AtEnd() const { return next_ == values_.size(); }
 
   // The arguments of OptionTensors.
   AttentionTensors Tensors();
   Wanted Wants();
-  // Those of OptionNumbers, and of both with a seed, which is a tensor of its own and is read on the CPU alone.
-  AttentionOptions Options();
+  // Those of OptionNumbers. The seed of dropout, which is a tensor of its own, is read on the CPU alone.
+  AttentionOptions Options(bool dropout);
   AttentionOptions Options(const at::Tensor& seed);
 
  private:
@@ -64,10 +62,11 @@ class Arguments {
 struct BackwardCall {
   ResultGradients d_results;
   SavedCall saved;
-  Operands given;
+  AttentionTensors tensors;
   at::Tensor seed;
 
   explicit BackwardCall(Arguments& arguments);
+  Operands Given() const { return {saved.query, saved.key, saved.value, tensors}; }
 };
 std::string BackwardTensors();
 

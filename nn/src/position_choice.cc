@@ -1,60 +1,49 @@
 #include "heed/nn/position_choice.h"
 
+#include <array>
 #include <string>
-#include <utility>
 
 #include "heed/nn/rotations.h"
 #include "heed/nn/score_functions.h"
 #include "heed/nn/score_terms.h"
+#include "heed/option_names.h"
 #include "refuse.h"
 
-namespace heed::nn {
-namespace {
+namespace heed {
 
-constexpr std::pair<PositionScheme, const char*> kSchemeNames[] = {
-    {PositionScheme::kNone, "none"},
-    {PositionScheme::kSinusoidal, "sinusoidal"},
-    {PositionScheme::kLearned, "learned"},
-    {PositionScheme::kRotary, "rotary"},
-    {PositionScheme::kAlibi, "alibi"},
-    {PositionScheme::kRelativeBias, "relative"},
-    {PositionScheme::kT5, "t5"},
-    {PositionScheme::kShaw, "shaw"},
-    {PositionScheme::kKerple, "kerple"},
-    {PositionScheme::kKerplePower, "kerple_power"},
-    {PositionScheme::kSandwich, "sandwich"},
-    {PositionScheme::kFire, "fire"},
-    {PositionScheme::kTemperature, "temperature"},
-    {PositionScheme::kSinusoidalBias, "sinusoidal_bias"},
-    {PositionScheme::kTransformerXl, "transformer_xl"},
-    {PositionScheme::kXPos, "xpos"},
-    {PositionScheme::kDeberta, "deberta"},
-    {PositionScheme::kCope, "cope"},
-};
+template <>
+inline constexpr auto kChoices<nn::PositionScheme> = std::to_array<ChoiceName<nn::PositionScheme>>({
+    {"none", nn::PositionScheme::kNone},
+    {"sinusoidal", nn::PositionScheme::kSinusoidal},
+    {"learned", nn::PositionScheme::kLearned},
+    {"rotary", nn::PositionScheme::kRotary},
+    {"alibi", nn::PositionScheme::kAlibi},
+    {"relative", nn::PositionScheme::kRelativeBias},
+    {"t5", nn::PositionScheme::kT5},
+    {"shaw", nn::PositionScheme::kShaw},
+    {"kerple", nn::PositionScheme::kKerple},
+    {"kerple_power", nn::PositionScheme::kKerplePower},
+    {"sandwich", nn::PositionScheme::kSandwich},
+    {"fire", nn::PositionScheme::kFire},
+    {"temperature", nn::PositionScheme::kTemperature},
+    {"sinusoidal_bias", nn::PositionScheme::kSinusoidalBias},
+    {"transformer_xl", nn::PositionScheme::kTransformerXl},
+    {"xpos", nn::PositionScheme::kXPos},
+    {"deberta", nn::PositionScheme::kDeberta},
+    {"cope", nn::PositionScheme::kCope},
+});
 
-}  // namespace
+namespace nn {
 
 std::vector<std::string> PositionSchemeNames() {
   std::vector<std::string> names;
-  for (const auto& entry : kSchemeNames) names.emplace_back(entry.second);
+  for (const auto& known : kChoices<PositionScheme>) names.emplace_back(known.name);
   return names;
 }
 
-PositionScheme ParsePositionScheme(const std::string& name) {
-  std::string names;
-  for (const auto& [scheme, scheme_name] : kSchemeNames) {
-    if (name == scheme_name) return scheme;
-    names += std::string(names.empty() ? "" : ", ") + scheme_name;
-  }
-  Refuse("position: '", name, "' is unknown; expected one of ", names);
-}
+PositionScheme ParsePositionScheme(const std::string& name) { return ChoiceNamed<PositionScheme>("position", name); }
 
-std::string ToString(PositionScheme scheme) {
-  for (const auto& [known, name] : kSchemeNames) {
-    if (known == scheme) return name;
-  }
-  Refuse("position: not a scheme: ", static_cast<int>(scheme));
-}
+std::string ToString(PositionScheme scheme) { return std::string(NameOf(scheme)); }
 
 bool AddsToInput(PositionScheme scheme) { return scheme == PositionScheme::kSinusoidal || scheme == PositionScheme::kLearned; }
 
@@ -107,4 +96,5 @@ std::shared_ptr<AttentionPosition> MakeAttentionPosition(const PositionOptions& 
          "' is added to the input, not inside attention; apply PositionalEncoding or LearnedPositions before");
 }
 
-}  // namespace heed::nn
+}  // namespace nn
+}  // namespace heed

@@ -1,5 +1,7 @@
 #include "heed/nn/positional_encoding.h"
 
+#include <cmath>
+#include <numbers>
 #include <string>
 #include <vector>
 
@@ -8,7 +10,7 @@
 
 #include "attention_call.h"
 #include "heed/error.h"
-#include "narrow.h"
+#include "heed/nn/random_fourier.h"
 #include "refuse.h"
 #include "residual_layers.h"
 #include "sequence.h"
@@ -25,9 +27,7 @@ void CheckInput(const char* module, const at::Tensor& X, int64_t num_hiddens, in
 }
 
 void CheckSizes(const char* module, int64_t num_hiddens, int64_t max_len) {
-  if (num_hiddens < 1 || max_len < 1) {
-    Refuse(module, ": expected num_hiddens and max_len of at least 1, got ", num_hiddens, " and ", max_len);
-  }
+  if (max_len < 1) Refuse(module, ": max_len: expected at least 1, got ", max_len);
   CheckSize(module, "num_hiddens", num_hiddens);
   CheckTable(module, "max_len", max_len, num_hiddens);
 }
@@ -76,11 +76,8 @@ at::Tensor ListedRows(const at::Tensor& table, const at::Tensor& positions, bool
 
 // The rows of any positions, with one more dimension; in double precision where X has it.
 at::Tensor SinusoidalRowsAt(SinusoidalOptions options, const at::Tensor& positions, const at::Tensor& X) {
-  if (positions.scalar_type() != at::kLong && positions.scalar_type() != at::kDouble) {
-    Refuse("PositionalEncoding: positions: expected int64 or float64, got ", positions.scalar_type());
-  }
   options.angles = Angles::kFloat64;
-  const at::Tensor list = Dense("positions", positions).to(at::kDouble).reshape({-1});
+  const at::Tensor list = DensePositions("PositionalEncoding: positions", positions).to(at::kDouble).reshape({-1});
   const at::Tensor table = at::empty({list.size(0), X.size(2)}, X.scalar_type() == at::kDouble ? at::kDouble : at::kFloat);
   const auto fill = [&](auto element) {
     SinusoidalTable(options, ViewOf<const double, 1>(list), ViewOf<decltype(element), 2>(table));
@@ -168,6 +165,48 @@ torch::Tensor LearnedPositionsImpl::forward(const torch::Tensor& X, int64_t offs
     ThrowTooLong("LearnedPositions", steps, first, max_len_, "raise max_len, or choose the length policy 'clamp'");
   };
   return dropout_(X + RowsOfSequence(X.size(1), [&](int64_t first, int64_t count) { return rows(offset + first, count); }));
+}
+
+RandomFourierImpl::RandomFourierImpl(int64_t width, int64_t axes, double scale, bool trainable)
+    : width_(width), axes_(axes), scale_(scale), trainable_(trainable) {
+  if (width < 2 || width % 2 != 0 || axes < 1 || !(scale > 0 && std::isfinite(scale))) {
+    Refuse("RandomFourier: expected an even width, axes > 0 and a finite scale > 0, got ", width, ", ", axes, " and ", scale);
+  }
+  CheckSize("RandomFourier", "width", width);
+  CheckSize("RandomFourier", "axes", axes);
+  CheckTable("RandomFourier", "width", width / 2, axes);
+  reset();
+}
+
+void RandomFourierImpl::reset() {
+  const at::Tensor drawn = at::randn({axes_, width_ / 2}) * scale_;
+  frequencies = trainable_ ? register_parameter("frequencies", drawn) : register_buffer("frequencies", drawn);
+}
+
+void RandomFourierImpl::to(torch::Device device, torch::Dtype dtype, bool non_blocking) {
+  Cloneable::to(device, TableType(frequencies, dtype), non_blocking);
+}
+
+void RandomFourierImpl::to(torch::Dtype dtype, bool non_blocking) {
+  Cloneable::to(TableType(frequencies, dtype), non_blocking);
+}
+
+torch::Tensor RandomFourierImpl::forward(const torch::Tensor& X, const torch::Tensor& positions) {
+  heed::nn::CheckInput("RandomFourier", X, width_);
+  DensePositions("RandomFourier: positions", positions);
+  const bool flat = axes_ == 1 && (positions.dim() < 2 || positions.size(-1) != 1 || positions.size(-2) != X.size(1));
+  const at::Tensor places = flat ? positions.unsqueeze(-1) : positions;
+  const bool row = places.dim() == 2 || (places.dim() == 3 && (places.size(0) == 1 || places.size(0) == X.size(0)));
+  if (!row || places.size(-2) != X.size(1) || places.size(-1) != axes_) {
+    Refuse("RandomFourier: positions: expected shape [", X.size(0), ", ", X.size(1), ", ", axes_, "], got ",
+           ShapeText(positions));
+  }
+  if (positions.is_floating_point() && !positions.isfinite().all().item<bool>())
+    Refuse("RandomFourier: positions: expected finite numbers");
+  // In double: a wave of a far position is told by its fraction of a turn.
+  const at::Tensor angles = 2 * std::numbers::pi * at::matmul(places.to(at::kDouble), frequencies.to(at::kDouble));
+  const at::Tensor waves = at::cat({angles.cos(), angles.sin()}, -1);
+  return X + waves.to(X.is_floating_point() ? X.scalar_type() : frequencies.scalar_type());
 }
 
 }  // namespace heed::nn

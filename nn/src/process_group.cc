@@ -7,10 +7,7 @@
 #include <string>
 #include <string_view>
 
-// ProcessGroupGloo.hpp is empty without this.
-#ifndef USE_C10D_GLOO
-#define USE_C10D_GLOO
-#endif
+// ProcessGroupGloo.hpp is empty without USE_C10D_GLOO, which a LibTorch that was built without Gloo leaves undefined.
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
@@ -82,6 +79,14 @@ void MeetIn(c10d::Store& store, int rank, int size, Milliseconds timeout) {
   }
 }
 
+void RequireGloo() {
+#ifndef USE_C10D_GLOO
+  Refuse(
+      "process group: the LibTorch that heed was built with has no Gloo, which torch.distributed needs on CPUs; build heed "
+      "with a PyTorch whose torch.distributed.is_gloo_available() is True");
+#endif
+}
+
 StorePointer OpenStore(int rank, int size, Milliseconds timeout) {
   const std::string host = Variable("MASTER_ADDR");
   const bool agents = Is("TORCHELASTIC_USE_AGENT_STORE", "True");
@@ -105,6 +110,7 @@ StorePointer OpenStore(int rank, int size, Milliseconds timeout) {
 }  // namespace
 
 c10::intrusive_ptr<c10d::ProcessGroup> MakeProcessGroup(const StorePointer& store, int rank, int size, Milliseconds timeout) {
+  RequireGloo();
   if (size < 1 || rank < 0 || rank >= size) {
     Refuse("process group: expected a size of at least 1 and a rank below it, got ", size, " and ", rank);
   }
@@ -115,9 +121,11 @@ c10::intrusive_ptr<c10d::ProcessGroup> MakeProcessGroup(const StorePointer& stor
     MeetIn(*store, rank, size, timeout);
     auto group = c10::make_intrusive<c10d::ProcessGroup>(store, rank, size);
     const auto prefixed = c10::make_intrusive<c10d::PrefixStore>("heed/gloo", store);
+#ifdef USE_C10D_GLOO
     const auto backend = c10::make_intrusive<c10d::ProcessGroupGloo>(prefixed, rank, size,
                                                                      c10d::ProcessGroupGloo::Options::create_default(timeout));
     group->setBackend(c10::DeviceType::CPU, c10d::ProcessGroup::BackendType::GLOO, backend);
+#endif
     group->setDefaultBackend(c10d::ProcessGroup::BackendType::GLOO);
     return group;
   } catch (const Error&) {
@@ -128,6 +136,7 @@ c10::intrusive_ptr<c10d::ProcessGroup> MakeProcessGroup(const StorePointer& stor
 }
 
 c10::intrusive_ptr<c10d::ProcessGroup> JoinProcessGroup(Milliseconds timeout) {
+  RequireGloo();
   const int size = Number("WORLD_SIZE", 1, 1 << 20), rank = Number("RANK", 0, size - 1);
   return MakeProcessGroup(OpenStore(rank, size, timeout), rank, size, timeout);
 }

@@ -21,7 +21,6 @@ QueryKeyNormImpl::QueryKeyNormImpl(QueryKeyNormKind kind, int64_t heads, int64_t
   if (kind == QueryKeyNormKind::kNone) Refuse("QueryKeyNorm: kind: expected kL2 or kRms");
   CheckSize("QueryKeyNorm", "heads", heads);
   CheckSize("QueryKeyNorm", "head_dim", head_dim);
-  if (heads < 1 || head_dim < 1) Refuse("QueryKeyNorm: expected heads > 0 and head_dim > 0, got ", heads, " and ", head_dim);
   reset();
 }
 

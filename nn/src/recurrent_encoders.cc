@@ -1,4 +1,5 @@
 // The encoders with a recurrence: by itself, and below attention.
+#include <cstddef>
 #include <memory>
 #include <string>
 #include <utility>
@@ -8,13 +9,9 @@
 #include "heed/nn/attention_models.h"
 #include "refuse.h"
 #include "residual_layers.h"
-#include "sequence.h"
-#include "valid_lens.h"
 
 namespace heed::nn {
 namespace {
-
-constexpr const char* kStepByStep = "a step is computed of the state behind the one before, which another rank may have";
 
 template <class Cell, class CellOptions>
 std::shared_ptr<torch::nn::Module> MakeCell(const EncoderOptions& options, int64_t hidden) {
@@ -39,7 +36,7 @@ auto VisitCell(torch::nn::Module& cell, const F& f) {
 
 // The cell's outputs for all steps. Lengths matter only to a cell that also reads backwards: it must start at the last step
 // that counts.
-at::Tensor Run(torch::nn::Module& cell, const at::Tensor& X, const at::Tensor& lengths) {
+at::Tensor OutputsOf(torch::nn::Module& cell, const at::Tensor& X, const at::Tensor& lengths) {
   if (!lengths.defined()) {
     return VisitCell(cell, [&](auto& layer) { return std::get<0>(layer.forward(X)); });
   }
@@ -62,7 +59,7 @@ void AddCells(const char* name, Encoder& encoder) {
 // The states of a layer, zeros in the padding.
 at::Tensor States(const EncoderOptions& options, torch::nn::Module& cell, const at::Tensor& X, const at::Tensor& lengths,
                   const at::Tensor& padding) {
-  return Blank(Run(cell, Blank(X, padding), options.causal() ? at::Tensor() : lengths), padding);
+  return Blank(OutputsOf(cell, Blank(X, padding), options.causal() ? at::Tensor() : lengths), padding);
 }
 
 MultiHeadAttentionOptions AttentionOf(const EncoderOptions& options) {
@@ -79,12 +76,8 @@ RecurrentEncoderImpl::RecurrentEncoderImpl(EncoderOptions options_) : ResidualEn
   AddNormsAndFfns();
 }
 
-torch::Tensor RecurrentEncoderImpl::forward(const torch::Tensor& X, const torch::Tensor& valid_lens, int64_t) {
-  CheckInput("RecurrentEncoder", X, options.width());
-  RefuseSequencePart("RecurrentEncoder", kStepByStep);
-  const at::Tensor lengths = ClampValidLens(valid_lens, X.size(0), -1, X.size(1)), padding = Padding(lengths, X.size(1));
-  const auto read = [&](size_t l, const at::Tensor& Y) { return States(options, *cells[l], Y, lengths, padding); };
-  return Blank(Layers(Blank(X, padding), read), padding);
+torch::Tensor RecurrentEncoderImpl::Mixed(std::size_t layer, const torch::Tensor& X, const Rows& rows) {
+  return States(options, *cells[layer], X, rows.lengths, rows.padding);
 }
 
 RecurrentAttentionEncoderImpl::RecurrentAttentionEncoderImpl(EncoderOptions options_)
@@ -96,15 +89,9 @@ RecurrentAttentionEncoderImpl::RecurrentAttentionEncoderImpl(EncoderOptions opti
   AddNormsAndFfns();
 }
 
-torch::Tensor RecurrentAttentionEncoderImpl::forward(const torch::Tensor& X, const torch::Tensor& valid_lens, int64_t) {
-  CheckInput("RecurrentAttentionEncoder", X, options.width());
-  RefuseSequencePart("RecurrentAttentionEncoder", kStepByStep);
-  const at::Tensor lengths = ClampValidLens(valid_lens, X.size(0), -1, X.size(1)), padding = Padding(lengths, X.size(1));
-  const auto mix = [&](size_t l, const at::Tensor& Y) {
-    const at::Tensor H = States(options, *cells[l], Y, lengths, padding);
-    return H + attentions[l](H, H, H, lengths);
-  };
-  return Blank(Layers(Blank(X, padding), mix), padding);
+torch::Tensor RecurrentAttentionEncoderImpl::Mixed(std::size_t layer, const torch::Tensor& X, const Rows& rows) {
+  const at::Tensor H = States(options, *cells[layer], X, rows.lengths, rows.padding);
+  return H + attentions[layer](H, H, H, rows.lengths);
 }
 
 SelfAttentiveEncoderImpl::SelfAttentiveEncoderImpl(EncoderOptions options_)
@@ -130,14 +117,8 @@ torch::Tensor SelfAttentiveEncoderImpl::mix(std::size_t layer, const torch::Tens
   return bias.defined() ? given + bias : given;
 }
 
-torch::Tensor SelfAttentiveEncoderImpl::forward(const torch::Tensor& X, const torch::Tensor& valid_lens, int64_t) {
-  CheckInput("SelfAttentiveEncoder", X, options.width());
-  RefuseSequencePart("SelfAttentiveEncoder", kStepByStep);
-  const at::Tensor lengths = ClampValidLens(valid_lens, X.size(0), -1, X.size(1)), padding = Padding(lengths, X.size(1));
-  const auto read = [&](size_t l, const at::Tensor& Y) {
-    return mix(l, States(options, *cells[l], Y, lengths, padding), lengths);
-  };
-  return Blank(Layers(Blank(X, padding), read), padding);
+torch::Tensor SelfAttentiveEncoderImpl::Mixed(std::size_t layer, const torch::Tensor& X, const Rows& rows) {
+  return mix(layer, States(options, *cells[layer], X, rows.lengths, rows.padding), rows.lengths);
 }
 
 }  // namespace heed::nn

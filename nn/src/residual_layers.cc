@@ -1,5 +1,6 @@
 #include "residual_layers.h"
 
+#include <limits>
 #include <string>
 #include <utility>
 
@@ -7,8 +8,35 @@
 #include "heed/nn/dropout.h"
 #include "refuse.h"
 #include "sequence.h"
+#include "tensor_view.h"
 
 namespace heed::nn {
+namespace {
+
+void CheckLens(const at::Tensor& valid_lens, const c10::SymInt& batch, const c10::SymInt& queries) {
+  CheckDense("valid_lens", valid_lens, valid_lens.device().type());
+  const bool per_batch = valid_lens.dim() == 1 && valid_lens.sym_size(0) == batch;
+  const bool per_query =
+      valid_lens.dim() == 2 && queries >= 0 && valid_lens.sym_size(0) == batch && valid_lens.sym_size(1) == queries;
+  if (!per_batch && !per_query) {
+    Refuse(c10::str("valid_lens: expected shape [", batch, "]",
+                    queries >= 0 ? c10::str(" or [", batch, ", ", queries, "]") : "", ", got "),
+           ShapeText(valid_lens));
+  }
+  if (valid_lens.is_complex() || valid_lens.scalar_type() == at::kBool) {
+    Refuse("valid_lens: expected integers or real numbers, got ", valid_lens.scalar_type());
+  }
+}
+
+// The same numbers in a type that holds `steps`.
+at::Tensor InWideType(const at::Tensor& lengths) {
+  if (lengths.is_floating_point()) return lengths.to(at::kDouble).nan_to_num(0.0).ceil();
+  const at::Tensor whole = lengths.to(at::kLong);
+  // What does not fit is more than any number of steps.
+  return lengths.scalar_type() == at::kUInt64 ? whole.masked_fill(whole.lt(0), std::numeric_limits<int64_t>::max()) : whole;
+}
+
+}  // namespace
 
 torch::nn::LayerNorm MakeLayerNorm(int64_t width, double eps) {
   return torch::nn::LayerNorm(torch::nn::LayerNormOptions({width}).eps(eps));
@@ -50,6 +78,13 @@ void CheckCaches(const char* encoder, LayerCaches& caches, std::size_t layers, b
                   : "keys and values, got states of an encoder in linear time");
 }
 
+at::Tensor ClampValidLens(const at::Tensor& valid_lens, const c10::SymInt& batch, const c10::SymInt& queries,
+                          const c10::SymInt& steps) {
+  if (!valid_lens.defined()) return valid_lens;
+  CheckLens(valid_lens, batch, queries);
+  return InWideType(valid_lens.detach()).clamp(0, steps).to(at::kLong);
+}
+
 at::Tensor Padding(const at::Tensor& lengths, int64_t steps) {
   if (!lengths.defined()) return {};
   return TokensOfSequence(steps, lengths.options()).ge(lengths.unsqueeze(1)).unsqueeze(2);
@@ -57,8 +92,18 @@ at::Tensor Padding(const at::Tensor& lengths, int64_t steps) {
 
 at::Tensor Blank(const at::Tensor& X, const at::Tensor& padding) { return padding.defined() ? X.masked_fill(padding, 0.0) : X; }
 
-ResidualEncoder::ResidualEncoder(const char* name, EncoderOptions options_) : options(std::move(options_)) {
+ResidualEncoder::ResidualEncoder(const char* name, EncoderOptions options_, bool in_parts)
+    : options(std::move(options_)), name_(name), in_parts_(in_parts) {
   CheckOptions(name, options);
+}
+
+torch::Tensor ResidualEncoder::forward(const torch::Tensor& X, const torch::Tensor& valid_lens, int64_t) {
+  CheckInput(name_, X, options.width());
+  if (!in_parts_) RefuseSequencePart(name_, "a step is computed of others, which other ranks may have");
+  const at::Tensor lengths = ClampValidLens(valid_lens, X.size(0), -1, StepsOfSequence(X.size(1)));
+  const Rows rows{lengths, Padding(lengths, X.size(1))};
+  const auto mix = [&](std::size_t l, const at::Tensor& Y) { return Mixed(l, Y, rows); };
+  return Blank(Layers(Blank(X, rows.padding), mix), rows.padding);
 }
 
 void ResidualEncoder::AddNormsAndFfns() {

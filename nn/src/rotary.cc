@@ -1,33 +1,30 @@
+// Rotation and its tables, and torch.ops.heed.rotary and its kin.
 #include "heed/nn/rotary.h"
 
-#include <algorithm>
-#include <cmath>
+#include <initializer_list>
+#include <optional>
+#include <span>
+#include <tuple>
 #include <utility>
 #include <vector>
 
 #include <ATen/ATen.h>
+#include <torch/csrc/autograd/autograd_not_implemented_fallback.h>
 #include <torch/csrc/autograd/functions/utils.h>
 #include <torch/library.h>
 
 #include "executor.h"
+#include "heed/positions.h"
 #include "operator_node.h"
 #include "refuse.h"
-#include "rotary_call.h"
 #include "tensor_view.h"
+#include "token_positions.h"
 #include "translate_errors.h"
 
 namespace heed::nn {
 namespace {
 
 using torch::autograd::variable_list;
-
-at::Tensor DensePositions(const at::Tensor& positions) {
-  CheckDense("positions", positions);
-  if (positions.scalar_type() != at::kLong && positions.scalar_type() != at::kDouble) {
-    Refuse("positions: expected int64 or float64, got ", positions.scalar_type());
-  }
-  return Dense("positions", positions.detach());
-}
 
 // The rows of a table [max, R] that positions [B, N] name: [B, N, R].
 at::Tensor Rows(const char* name, const at::Tensor& table, const at::Tensor& positions) {
@@ -94,7 +91,7 @@ void RotaryWithDerivative(const c10::OperatorHandle& op, c10::DispatchKeySet key
   const variable_list tensors = TensorsOnStack(op, *stack, 0, 4);
   const at::Tensor& x = tensors[0];
   const at::ArrayRef<at::Tensor> tables = at::ArrayRef<at::Tensor>(tensors).slice(1);
-  TranslateErrors([&] { CheckNeedNoGradient(tables[0], tables[1]); });
+  CheckNeedNoGradient(tables[0], tables[1]);
   RefuseTangents("cos, sin", tables);
   const std::vector<c10::IValue> numbers(stack->end() - 3, stack->end());
   const at::Tensor rotated = WithNode(x, tables, numbers, [&] {
@@ -107,17 +104,7 @@ void RotaryWithDerivative(const c10::OperatorHandle& op, c10::DispatchKeySet key
   rotated._set_fw_grad(tangent.back().toTensor(), /*level=*/0, /*is_inplace_op=*/false);
 }
 
-}  // namespace
-
-int64_t LengthOf(const at::Tensor& any) {
-  const at::Tensor positions = DensePositions(any);
-  if (positions.numel() == 0) return 0;
-  const auto largest = positions.max().item<double>();
-  // From 2^53 on a double no longer counts.
-  if (!(std::abs(largest) < 9007199254740992.0)) Refuse("positions: expected numbers below 2^53, got ", largest);
-  return std::max<int64_t>(0, static_cast<int64_t>(std::floor(largest)) + 1);
-}
-
+// What apply_rotary computes. The result has the strides of at::empty_like(x).
 at::Tensor RotaryForward(const at::Tensor& any_x, const at::Tensor& any_cos, const at::Tensor& any_sin,
                          const at::Tensor& any_positions, const Rotation& rotation) {
   const at::Tensor x = Dense("x", any_x), cos = Dense("cos", any_cos), sin = Dense("sin", any_sin);
@@ -147,8 +134,111 @@ at::Tensor RotaryForward(const at::Tensor& any_x, const at::Tensor& any_cos, con
   return out;
 }
 
+using OptionalTensor = std::optional<at::Tensor>;
+
+RotaryLayout ParseLayout(std::string_view name) {
+  return IsSecond("layout", name, "half", "interleaved") ? RotaryLayout::kInterleaved : RotaryLayout::kHalf;
+}
+
+Angles ParseAngles(std::string_view name) {
+  return IsSecond("angles", name, "f64", "f32_hf") ? Angles::kFloat32 : Angles::kFloat64;
+}
+
+at::Tensor RotaryOperator(const at::Tensor& x, const at::Tensor& cos, const at::Tensor& sin, const OptionalTensor& positions,
+                          c10::string_view layout, int64_t rotary_dim, bool inverse) {
+  if (cos.dim() == 0 || rotary_dim != 2 * cos.size(-1)) {
+    Refuse("rotary_dim: expected twice the columns of cos, ", cos.dim() == 0 ? 0 : 2 * cos.size(-1), ", got ", rotary_dim);
+  }
+  return RotaryForward(x, cos, sin, positions.value_or(at::Tensor()), {ParseLayout(layout), inverse});
+}
+
+// The dispatcher picks a kernel by the foremost device among the tensors.
+void CheckAllMeta(std::initializer_list<std::pair<const char*, at::Tensor>> tensors) {
+  for (const auto& [name, tensor] : tensors)
+    if (tensor.defined()) CheckDense(name, tensor, at::kMeta);
+}
+
+// NOLINTBEGIN(performance-unnecessary-value-param): the dispatcher hands numbers over by value
+at::Tensor RotaryShape(const at::Tensor& x, const at::Tensor& cos, const at::Tensor& sin, const OptionalTensor& positions,
+                       c10::string_view layout, c10::SymInt rotary_dim, bool inverse) {
+  CheckAllMeta({{"x", x}, {"cos", cos}, {"sin", sin}, {"positions", positions.value_or(at::Tensor())}});
+  if (x.dim() != 4) Refuse("x: expected 4 dimensions [batch, heads, steps, width], got shape ", x.sym_sizes());
+  return at::empty_like(x);
+}
+
+std::tuple<at::Tensor, at::Tensor> TableShape(const at::Tensor& positions, const at::Tensor& frequencies,
+                                              const at::Tensor& attention_factor, c10::string_view angles,
+                                              at::ScalarType dtype) {
+  CheckAllMeta({{"positions", positions}, {"frequencies", frequencies}, {"attention_factor", attention_factor}});
+  c10::SymDimVector shape(positions.sym_sizes());
+  shape.push_back(frequencies.sym_size(0));
+  const auto options = positions.options().dtype(dtype);
+  return {at::empty_symint(shape, options), at::empty_symint(shape, options)};
+}
+// NOLINTEND(performance-unnecessary-value-param)
+
+std::tuple<at::Tensor, at::Tensor> TableOperator(const at::Tensor& positions, const at::Tensor& frequencies,
+                                                 const at::Tensor& attention_factor, c10::string_view angles,
+                                                 at::ScalarType dtype) {
+  if (frequencies.dim() != 1 || frequencies.scalar_type() != at::kDouble) {
+    Refuse("frequencies: expected float64 [rotary_dim/2], got ", frequencies.scalar_type(), " of ", frequencies.dim(),
+           " dimensions");
+  }
+  if (attention_factor.numel() != 1 || attention_factor.scalar_type() != at::kDouble) {
+    Refuse("attention_factor: expected one float64 number, got ", attention_factor.scalar_type(), " ",
+           ShapeText(attention_factor));
+  }
+  RotaryFrequencies numbers;
+  const at::Tensor list = Dense("frequencies", frequencies).contiguous();
+  const std::span<const double> values = ElementsOf<const double>(list);
+  numbers.values.assign(values.begin(), values.end());
+  numbers.attention_factor = Dense("attention_factor", attention_factor).item<double>();
+  numbers.angles = ParseAngles(angles);
+  const RotaryTables tables = rotary_tables(numbers, positions, dtype);
+  return std::make_tuple(tables.cos, tables.sin);
+}
+
+// NOLINTBEGIN(performance-unnecessary-value-param, readability-function-size): one parameter for each of the schema
+std::tuple<at::Tensor, at::Tensor> FrequenciesOperator(int64_t rotary_dim, double base, const OptionalTensor& positions,
+                                                       c10::string_view rope_type, double factor, int64_t original_length,
+                                                       std::vector<double> short_factors, std::vector<double> long_factors,
+                                                       double beta_fast, double beta_slow, bool truncate,
+                                                       double low_frequency_factor, double high_frequency_factor,
+                                                       std::optional<double> attention_factor, std::optional<double> mscale,
+                                                       std::optional<double> mscale_all_dim, c10::string_view angles) {
+  const auto scaling = [&]() -> RotaryScaling {
+    if (rope_type == "default") return std::monostate{};
+    if (rope_type == "linear") return LinearScaling{factor};
+    if (rope_type == "ntk") return NtkScaling{factor};
+    if (rope_type == "dynamic") return DynamicScaling{factor, original_length};
+    if (rope_type == "yarn")
+      return YarnScaling{factor, original_length, beta_fast, beta_slow, truncate, attention_factor, mscale, mscale_all_dim};
+    if (rope_type == "longrope") return LongRopeScaling{short_factors, long_factors, original_length, factor, attention_factor};
+    if (rope_type == "llama3") return Llama3Scaling{factor, low_frequency_factor, high_frequency_factor, original_length};
+    Refuse("rope_type: expected default, linear, ntk, dynamic, yarn, longrope or llama3, got '", rope_type, "'");
+  };
+  RotaryOptions options;
+  options.rotary_dim = rotary_dim;
+  options.base = base;
+  options.scaling = scaling();
+  options.angles = ParseAngles(angles);
+  const RotaryFrequencies result = ComputeRotaryFrequencies(options, positions ? LengthOf(*positions) : 0);
+  return std::make_tuple(at::tensor(result.values, at::kDouble), at::scalar_tensor(result.attention_factor, at::kDouble));
+}
+// NOLINTEND(performance-unnecessary-value-param, readability-function-size)
+
+at::Tensor T5BucketsOperator(int64_t reach, int64_t buckets, int64_t max_distance, bool bidirectional) {
+  constexpr int64_t kFarthest = int64_t{1} << 30;
+  if (reach < 0 || reach > kFarthest) Refuse("reach: expected 0 to 2^30, got ", reach);
+  at::Tensor result = at::empty({2 * reach + 1}, at::kLong);
+  T5Buckets({buckets, max_distance, bidirectional}, reach, ViewOf<int64_t, 1>(result));
+  return result;
+}
+
+}  // namespace
+
 RotaryTables rotary_tables(const RotaryFrequencies& frequencies, const at::Tensor& positions, at::ScalarType type) {
-  const at::Tensor list = DensePositions(positions).reshape({-1});
+  const at::Tensor list = DensePositions("positions", positions).detach().reshape({-1});
   if (type != at::kFloat && type != at::kDouble) Refuse("type: expected float32 or float64, got ", type);
   const auto pairs = static_cast<int64_t>(frequencies.values.size());
   const RotaryTables tables{at::empty({list.size(0), pairs}, type), at::empty({list.size(0), pairs}, type)};
@@ -179,6 +269,44 @@ at::Tensor apply_rotary(const at::Tensor& x, const at::Tensor& cos, const at::Te
   });
 }
 
-TORCH_LIBRARY_IMPL(heed, Autograd, m) { m.impl("rotary", torch::CppFunction::makeFromBoxedFunction<&RotaryWithDerivative>()); }
+TORCH_LIBRARY_FRAGMENT(heed, m) {
+  // Tensors are positional: PyTorch attaches derivatives to positional arguments alone.
+  m.def(
+      "rotary(Tensor x, Tensor cos, Tensor sin, Tensor? positions=None, *, str layout, SymInt rotary_dim, bool inverse=False) "
+      "-> Tensor");
+  m.def(
+      "rotary_table(Tensor positions, Tensor frequencies, Tensor attention_factor, *, str angles='f64', "
+      "ScalarType dtype=float) -> (Tensor cos, Tensor sin)");
+  // positions: those whose largest tells the length of the text. Frequencies in radians per step, float64 [rotary_dim/2].
+  m.def(
+      "rotary_frequencies(int rotary_dim, float base=10000.0, Tensor? positions=None, *, str rope_type='default', "
+      "float factor=1.0, int original_length=0, float[] short_factors=[], float[] long_factors=[], float beta_fast=32.0, "
+      "float beta_slow=1.0, bool truncate=True, float low_frequency_factor=1.0, float high_frequency_factor=4.0, "
+      "float? attention_factor=None, float? mscale=None, float? mscale_all_dim=None, str angles='f64') "
+      "-> (Tensor frequencies, Tensor attention_factor)");
+  m.def("t5_buckets(SymInt reach, int buckets=32, int max_distance=128, bool bidirectional=True) -> Tensor");
+}
+
+TORCH_LIBRARY_IMPL(heed, CPU, m) {
+  m.impl("rotary", kKernel<&RotaryOperator>);
+  m.impl("rotary_table", kKernel<&TableOperator>);
+}
+
+TORCH_LIBRARY_IMPL(heed, Meta, m) {
+  m.impl("rotary", kKernel<&RotaryShape>);
+  m.impl("rotary_table", kKernel<&TableShape>);
+}
+
+TORCH_LIBRARY_IMPL(heed, Autograd, m) {
+  m.impl("rotary", BoxedKernel<&RotaryWithDerivative>());
+  // Tables have no derivative: asking for it raises.
+  m.impl("rotary_table", torch::autograd::autogradNotImplementedFallback());
+}
+
+// These may be called without any tensor that tells a device; Python registers their shapes.
+TORCH_LIBRARY_IMPL(heed, CompositeExplicitAutograd, m) {
+  m.impl("rotary_frequencies", kKernel<&FrequenciesOperator>);
+  m.impl("t5_buckets", kKernel<&T5BucketsOperator>);
+}
 
 }  // namespace heed::nn

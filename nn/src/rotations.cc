@@ -1,15 +1,18 @@
 #include "heed/nn/rotations.h"
 
 #include <algorithm>
+#include <bit>
+#include <functional>
+#include <map>
+#include <mutex>
 #include <utility>
 #include <vector>
 
 #include <ATen/ATen.h>
+#include <c10/core/InferenceMode.h>
 
 #include "heed/scheme_formulas.h"
-#include "kept_tables.h"
 #include "refuse.h"
-#include "rotary_call.h"
 #include "tensor_view.h"
 #include "token_positions.h"
 
@@ -40,7 +43,44 @@ int64_t LastOf(const TokenPositions& positions, int64_t steps) {
   return LengthOf(std::get<at::Tensor>(positions)) - 1;
 }
 
+constexpr int64_t kMostRows = int64_t{1} << 16;  // 32 MiB for 64 pairs in float32; rows beyond are made for each call
+constexpr int64_t kFewestRows = 64;
+
+at::Tensor Counted(int64_t first, int64_t steps) { return at::arange(first, first + steps, at::kLong); }
+
 }  // namespace
+
+// Cosines and sines of tokens in a row from position 0 on, for the longest text so far, one for each type; where the
+// frequencies depend on the length of the text, those of its last length. Safe for use by many threads at once.
+class KeptTables {
+ public:
+  using Make = std::function<RotaryTables(const at::Tensor& positions)>;
+
+  // Of positions first .. first + steps - 1. last: the last position of the text, where the frequencies depend on it.
+  RotaryTables Rows(const Make& make, int64_t first, int64_t steps, std::optional<int64_t> last, at::ScalarType type) {
+    if (first < 0 || first > kMostRows - steps) return make(Counted(first, steps));
+    const int64_t end = first + steps;
+    const std::scoped_lock lock(mutex_);
+    Kept& kept = kept_[type];
+    if (!kept.tables.cos.defined() || kept.last != last || kept.tables.cos.size(0) < end) {
+      // Another length of the text makes these rows worthless: then no more of them than one call asks for.
+      const auto doubled = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(end)));
+      const int64_t rows = last ? std::max(end, *last + 1) : std::max(kFewestRows, doubled);
+      const c10::InferenceMode off(false);  // tensors of that mode could not be saved for a backward pass
+      kept = {last, make(Counted(0, std::min(rows, kMostRows)))};
+    }
+    return {kept.tables.cos.narrow(0, first, steps), kept.tables.sin.narrow(0, first, steps)};
+  }
+
+ private:
+  struct Kept {
+    std::optional<int64_t> last;
+    RotaryTables tables;
+  };
+
+  std::mutex mutex_;
+  std::map<at::ScalarType, Kept> kept_;
+};
 
 RotaryImpl::RotaryImpl(int64_t head_dim, RotaryOptions options, RotaryLayout layout)
     : head_dim_(head_dim), options_(std::move(options)), layout_(layout), kept_(std::make_shared<KeptTables>()) {
@@ -98,12 +138,6 @@ at::Tensor RotaryImpl::rotate_key(const at::Tensor& key, const TokenPositions& p
 XPosImpl::XPosImpl(int64_t head_dim, double base, double scale_base, RotaryLayout layout)
     : rotary_(head_dim, RotaryOptions{.base = base}, layout) {
   column_decay_ = at::tensor(XPosRates(head_dim, scale_base, layout), at::kDouble);
-}
-
-AttentionTensors XPosImpl::tensors() const {
-  AttentionTensors tensors;
-  tensors.column_decay = column_decay_;
-  return tensors;
 }
 
 at::Tensor XPosImpl::rotate_query(const at::Tensor& query, const TokenPositions& positions) const {

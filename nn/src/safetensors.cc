@@ -3,7 +3,10 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+#include <iterator>
 #include <limits>
+#include <utility>
 
 #include <ATen/ATen.h>
 #include <nlohmann/json.hpp>
@@ -18,6 +21,13 @@ namespace heed::nn {
 namespace {
 
 constexpr int64_t kHeaderAlignment = 8;  // bytes
+
+constexpr std::pair<ElementType, at::ScalarType> kTypes[] = {
+    {ElementType::kFloat64, at::kDouble}, {ElementType::kFloat32, at::kFloat},     {ElementType::kFloat16, at::kHalf},
+    {ElementType::kInt64, at::kLong},     {ElementType::kBFloat16, at::kBFloat16}, {ElementType::kInt32, at::kInt},
+    {ElementType::kInt16, at::kShort},    {ElementType::kInt8, at::kChar},         {ElementType::kUint8, at::kByte},
+    {ElementType::kBool, at::kBool},
+};
 
 // Of this machine; no limit where the system does not tell.
 int64_t MemoryBytes() {
@@ -65,6 +75,29 @@ std::string HeaderText(const std::map<std::string, at::Tensor>& tensors, const s
 }
 
 }  // namespace
+
+at::ScalarType ScalarTypeOf(ElementType element) {
+  return std::find_if(std::begin(kTypes), std::end(kTypes), [&](const auto& pair) { return pair.first == element; })->second;
+}
+
+std::optional<ElementType> ElementTypeOf(at::ScalarType type) {
+  for (const auto& [element, known] : kTypes) {
+    if (known == type) return element;
+  }
+  return std::nullopt;
+}
+
+at::Tensor ReadTensor(const SafetensorsFile& file, const SafetensorsEntry& entry) {
+  at::Tensor tensor;
+  try {
+    tensor = at::empty(entry.shape, at::TensorOptions().dtype(ScalarTypeOf(*entry.type->element)));
+  } catch (const c10::Error&) {
+    file.Fail(entry,
+              "no memory for the " + std::to_string(entry.end - entry.begin) + " bytes of tensor " + QuotedName(entry.name));
+  }
+  file.Read(entry, tensor.mutable_data_ptr());
+  return tensor;
+}
 
 Safetensors ReadSafetensors(const std::string& path, const SafetensorsLimits& limits) {
   const SafetensorsFile file(path, limits, MemoryBytes());

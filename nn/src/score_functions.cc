@@ -13,7 +13,6 @@ namespace heed::nn {
 namespace {
 
 int64_t CheckedHeads(const char* scheme, int64_t heads) {
-  if (heads < 1) Refuse(scheme, ": heads: expected at least 1, got ", heads);
   CheckSize(scheme, "heads", heads);
   return heads;
 }

@@ -7,7 +7,6 @@
 #include <torch/nn/init.h>
 
 #include "heed/scheme_formulas.h"
-#include "narrow.h"
 #include "refuse.h"
 #include "sizes.h"
 #include "tensor_view.h"
@@ -21,11 +20,12 @@ at::Tensor Widened(const at::Tensor& parameter) {
 }
 
 // The width of what is projected to heads * head_dim by offset, 0 standing for as many.
-int64_t CheckedWidth(const char* scheme, int64_t heads, int64_t head_dim, int64_t max_distance, int64_t width) {
+int64_t CheckedWidth(const char* scheme, int64_t heads, int64_t head_dim, int64_t max_distance, int64_t least_distance,
+                     int64_t width) {
   CheckSize(scheme, "heads", heads);
   CheckSize(scheme, "head_dim", head_dim);
-  CheckSize(scheme, "max_distance", max_distance);
-  CheckSize(scheme, "width", width);
+  CheckSize(scheme, "max_distance", max_distance, least_distance);
+  CheckSize(scheme, "width", width, 0);
   const int64_t projected = heads * head_dim;
   if (width == 0) width = projected;
   CheckTable(scheme, "heads and head_dim", projected, width);
@@ -51,18 +51,9 @@ void AlibiImpl::to(torch::Device device, torch::Dtype dtype, bool non_blocking) 
 
 void AlibiImpl::to(torch::Dtype dtype, bool non_blocking) { Module::to(TableType(slopes, dtype), non_blocking); }
 
-AttentionTensors AlibiImpl::tensors() const {
-  AttentionTensors tensors;
-  tensors.slopes = slopes;
-  return tensors;
-}
-
 RelativeBiasImpl::RelativeBiasImpl(int64_t heads, int64_t max_distance) : heads_(heads), max_distance_(max_distance) {
-  if (heads < 1 || max_distance < 0) {
-    Refuse("RelativeBias: expected heads > 0 and max_distance >= 0, got ", heads, " and ", max_distance);
-  }
   CheckSize("RelativeBias", "heads", heads);
-  CheckSize("RelativeBias", "max_distance", max_distance);
+  CheckSize("RelativeBias", "max_distance", max_distance, 0);
   CheckTable("RelativeBias", "max_distance", 2 * max_distance + 1, heads);
   reset();
 }
@@ -71,16 +62,9 @@ void RelativeBiasImpl::reset() {
   relative_bias = register_parameter("relative_bias", at::zeros({heads_, 2 * max_distance_ + 1}));
 }
 
-AttentionTensors RelativeBiasImpl::tensors() const {
-  AttentionTensors tensors;
-  tensors.relative_bias = relative_bias;
-  return tensors;
-}
-
 T5BiasImpl::T5BiasImpl(int64_t heads, T5Options options) : heads_(heads), options_(options) {
-  if (heads < 1) Refuse("T5Bias: heads: expected at least 1, got ", heads);
   CheckSize("T5Bias", "heads", heads);
-  CheckSize("T5Bias", "max_distance", options.max_distance);
+  CheckSize("T5Bias", "max_distance", options.max_distance, 0);
   T5Thresholds(options);  // throws for others that make no sense
   CheckTable("T5Bias", "heads", options.buckets, heads);
   CheckTable("T5Bias", "max_distance", 2 * options.max_distance + 1, heads);
@@ -97,25 +81,15 @@ void T5BiasImpl::reset() {
 
 at::Tensor T5BiasImpl::table() const { return weight.t().index_select(1, bucket_of_offset_); }
 
-AttentionTensors T5BiasImpl::tensors() const {
-  AttentionTensors tensors;
-  tensors.relative_bias = table();
-  return tensors;
-}
-
 ShawImpl::ShawImpl(int64_t head_dim, int64_t max_distance, bool with_values, bool with_queries, int64_t value_dim)
     : head_dim_(head_dim),
       max_distance_(max_distance),
       value_dim_(value_dim == 0 ? head_dim : value_dim),
       with_values_(with_values),
       with_queries_(with_queries) {
-  if (head_dim < 1 || max_distance < 0 || value_dim < 0) {
-    Refuse("Shaw: expected head_dim > 0, max_distance >= 0 and value_dim >= 0, got ", head_dim, ", ", max_distance, " and ",
-           value_dim);
-  }
   CheckSize("Shaw", "head_dim", head_dim);
-  CheckSize("Shaw", "max_distance", max_distance);
-  CheckSize("Shaw", "value_dim", value_dim);
+  CheckSize("Shaw", "max_distance", max_distance, 0);
+  CheckSize("Shaw", "value_dim", value_dim, 0);
   CheckTable("Shaw", "max_distance", 2 * max_distance + 1, std::max(head_dim, value_dim));
   reset();
 }
@@ -130,21 +104,9 @@ void ShawImpl::reset() {
   if (with_queries_) queries = vectors("queries", head_dim_);
 }
 
-AttentionTensors ShawImpl::tensors() const {
-  AttentionTensors tensors;
-  tensors.content_keys = keys;
-  tensors.content_values = values;
-  tensors.content_queries = queries;
-  return tensors;
-}
-
 TransformerXLImpl::TransformerXLImpl(int64_t heads, int64_t head_dim, int64_t max_distance, int64_t width)
     : heads_(heads), head_dim_(head_dim), max_distance_(max_distance) {
-  if (heads < 1 || head_dim < 1 || max_distance < 0 || width < 0) {
-    Refuse("TransformerXL: expected heads > 0, head_dim > 0, max_distance >= 0 and width >= 0, got ", heads, ", ", head_dim,
-           ", ", max_distance, " and ", width);
-  }
-  width_ = CheckedWidth("TransformerXL", heads, head_dim, max_distance, width);
+  width_ = CheckedWidth("TransformerXL", heads, head_dim, max_distance, /*least_distance=*/0, width);
   reset();
 }
 
@@ -163,12 +125,10 @@ void TransformerXLImpl::reset() {
 }
 
 AttentionTensors TransformerXLImpl::tensors() const {
-  AttentionTensors tensors;
   const at::Tensor wide = Widened(projection);
   const at::Tensor rows = at::linear(encoding_.to(wide.options()), wide);
-  tensors.transformer_xl_positions = rows.view({-1, heads_, head_dim_}).transpose(0, 1);
-  tensors.transformer_xl_bias = Widened(position_bias) - Widened(content_bias);
-  return tensors;
+  return {.transformer_xl_positions = rows.view({-1, heads_, head_dim_}).transpose(0, 1),
+          .transformer_xl_bias = Widened(position_bias) - Widened(content_bias)};
 }
 
 at::Tensor TransformerXLImpl::rotate_query(const at::Tensor& query, const TokenPositions&) const {
@@ -183,15 +143,11 @@ at::Tensor TransformerXLImpl::rotate_key(const at::Tensor& key, const TokenPosit
 
 DebertaImpl::DebertaImpl(int64_t heads, int64_t head_dim, int64_t max_distance, int64_t buckets, int64_t width)
     : heads_(heads), head_dim_(head_dim), span_(buckets == 0 ? max_distance : buckets) {
-  if (heads < 1 || head_dim < 1 || max_distance < 1 || width < 0) {
-    Refuse("Deberta: expected heads > 0, head_dim > 0, max_distance > 0 and width >= 0, got ", heads, ", ", head_dim, ", ",
-           max_distance, " and ", width);
-  }
   if (buckets != 0 && (buckets < 2 || buckets % 2 != 0 || max_distance - 1 <= buckets / 2)) {
     Refuse("Deberta: buckets: expected 0, or an even number of at least 2 with half of them below max_distance - 1, got ",
            buckets, " with max_distance ", max_distance);
   }
-  width_ = CheckedWidth("Deberta", heads, head_dim, max_distance, width);
+  width_ = CheckedWidth("Deberta", heads, head_dim, max_distance, /*least_distance=*/1, width);
   CheckTable("Deberta", "buckets", 2 * span_, width_);
   row_of_offset_ = at::tensor(DebertaRows(max_distance, buckets), at::kLong);
   reset();
@@ -213,29 +169,18 @@ AttentionTensors DebertaImpl::tensors() const {
     const at::Tensor rows = at::linear(wide, Widened(projection->weight), Widened(projection->bias));
     return rows.index_select(0, row_of_offset_).view({-1, heads_, head_dim_}).transpose(0, 1);
   };
-  AttentionTensors tensors;
-  tensors.transformer_xl_positions = by_head(key_projection);
-  tensors.content_queries = by_head(query_projection);
-  return tensors;
+  return {.content_queries = by_head(query_projection), .transformer_xl_positions = by_head(key_projection)};
 }
 
 CopeImpl::CopeImpl(int64_t head_dim, int64_t max_position) : head_dim_(head_dim), max_position_(max_position) {
   CheckSize("Cope", "head_dim", head_dim);
   // As many as the engine takes, see heed::ContextualPosition.
   constexpr int64_t kMost = int64_t{1} << 18;
-  if (head_dim < 1 || max_position < 1 || max_position > kMost) {
-    Refuse("Cope: expected head_dim > 0 and max_position from 1 to ", kMost, ", got ", head_dim, " and ", max_position);
-  }
+  if (max_position < 1 || max_position > kMost) Refuse("Cope: max_position: expected 1 to ", kMost, ", got ", max_position);
   CheckTable("Cope", "head_dim", max_position, head_dim);
   reset();
 }
 
 void CopeImpl::reset() { table = register_parameter("table", at::zeros({max_position_, head_dim_})); }
-
-AttentionTensors CopeImpl::tensors() const {
-  AttentionTensors tensors;
-  tensors.contextual_position = table;
-  return tensors;
-}
 
 }  // namespace heed::nn

@@ -4,11 +4,9 @@
 
 #include <ATen/ATen.h>
 
-#include "heads.h"
 #include "refuse.h"
 #include "residual_layers.h"
 #include "sequence.h"
-#include "valid_lens.h"
 
 namespace heed::nn {
 

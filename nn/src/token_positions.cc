@@ -1,5 +1,7 @@
 #include "token_positions.h"
 
+#include <algorithm>
+#include <cmath>
 #include <optional>
 #include <string>
 #include <utility>
@@ -8,6 +10,8 @@
 #include <ATen/ATen.h>
 
 #include "attention_call.h"
+#include "heed/error.h"
+#include "program_tables.h"
 #include "refuse.h"
 #include "tensor_view.h"
 
@@ -109,12 +113,53 @@ at::Tensor TakeAxes(const char* name, const AttentionOptions& options, at::Tenso
   if (list.size(2) != axes) {
     Refuse(own_name, ": expected shape [batch, steps, ", axes, "], got ", ShapeText(list));
   }
-  if (list.scalar_type() != at::kLong && list.scalar_type() != at::kDouble)
-    Refuse(own_name, ": expected int64 or float64, got ", list.scalar_type());
-  return Dense(name, std::exchange(list, at::Tensor()));
+  return DensePositions(own_name, std::exchange(list, at::Tensor()));
+}
+
+// Adds a scheme's tensors to the options.
+void AddTensorsOf(const AttentionPosition& scheme, AttentionOptions& options) {
+  AttentionTensors own = scheme.tensors();
+  const auto given = options.tensors().All();
+  for (std::size_t t = 0; t < AttentionTensors::kCount; ++t) {
+    const at::Tensor& tensor = *own.All()[t];
+    if (!tensor.defined()) continue;
+    if (given[t]->defined()) {
+      const char* name = AttentionTensors::kNames[t];
+      Refuse(name, ": position brings its own; give ", name, " or position, not both");
+    }
+    *given[t] = tensor;
+  }
+  if (own.slopes.defined()) options.slopes(own.slopes, scheme.symmetric());
 }
 
 }  // namespace
+
+std::pair<at::Tensor, at::Tensor> AttentionPosition::rotate(const at::Tensor& query, const at::Tensor& key,
+                                                            const TokenPositions& query_positions,
+                                                            const TokenPositions& key_positions) const {
+  if (!turns_once()) return {query, key};
+  return {rotate_query(query, query_positions), rotate_key(key, key_positions)};
+}
+
+at::Tensor AttentionPosition::rotate_query(const at::Tensor&, const TokenPositions&) const {
+  throw InvalidArgument("position: this scheme does not turn queries by themselves");
+}
+
+at::Tensor AttentionPosition::rotate_key(const at::Tensor&, const TokenPositions&) const {
+  throw InvalidArgument("position: this scheme does not turn keys by themselves");
+}
+
+AttentionOptions WithScheme(const AttentionPosition& scheme, AttentionOptions options, const at::Tensor& query) {
+  AddTensorsOf(scheme, options);
+  if (const std::optional<PositionProgram> program = scheme.program()) {
+    if (program->heads != 0 && program->heads != query.size(1)) {
+      Refuse("position: the scheme is for ", program->heads, " heads, query has ", query.size(1));
+    }
+    PutBefore(program->program, program->tables, options);
+  }
+  if (!options.scale()) options.scale(scheme.default_scale(query.size(3)));
+  return options;
+}
 
 AxesPositions TakeAxes(AttentionOptions& options) {
   AttentionTensors& tensors = options.tensors();
@@ -135,6 +180,23 @@ CallPositions PositionsOf(const AttentionOptions& options, int64_t q_len, int64_
   if (queries.defined()) positions.queries = queries;
   if (keys.defined()) positions.keys = keys;
   return positions;
+}
+
+at::Tensor DensePositions(const std::string& name, const at::Tensor& positions) {
+  CheckDense(name.c_str(), positions);
+  if (positions.scalar_type() != at::kLong && positions.scalar_type() != at::kDouble) {
+    Refuse(name, ": expected int64 or float64, got ", positions.scalar_type());
+  }
+  return Dense(name.c_str(), positions);
+}
+
+int64_t LengthOf(const at::Tensor& any) {
+  const at::Tensor positions = DensePositions("positions", any);
+  if (positions.numel() == 0) return 0;
+  const auto largest = positions.max().item<double>();
+  // From 2^53 on a double no longer counts.
+  if (!(std::abs(largest) < 9007199254740992.0)) Refuse("positions: expected numbers below 2^53, got ", largest);
+  return std::max<int64_t>(0, static_cast<int64_t>(std::floor(largest)) + 1);
 }
 
 void CheckList(const char* who, const char* name, const at::Tensor& list, int64_t batch, int64_t steps) {

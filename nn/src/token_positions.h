@@ -1,13 +1,18 @@
-// Where the tokens of a call stand, for schemes that turn queries and keys by their positions.
+// What a scheme adds to the options of a call, and where the call's tokens stand.
 #ifndef HEED_NN_SRC_TOKEN_POSITIONS_H_
 #define HEED_NN_SRC_TOKEN_POSITIONS_H_
 
 #include <cstdint>
+#include <string>
 
 #include "heed/nn/attention.h"
 #include "heed/nn/attention_position.h"
 
 namespace heed::nn {
+
+// The options with the scheme's tensors, program and scale. Throws InvalidArgument where the call brings its own tensors for
+// the same, and for a scheme of another number of heads than query has.
+AttentionOptions WithScheme(const AttentionPosition& scheme, AttentionOptions options, const at::Tensor& query);
 
 struct CallPositions {
   TokenPositions queries, keys;
@@ -25,6 +30,12 @@ AxesPositions TakeAxes(AttentionOptions& options);
 // Of a call with q_len queries and kv_len keys, as the options list, offset, align or pack them. The options' tensors are
 // resolved. Throws InvalidArgument where packed sequences or their lists do not fit the tokens.
 CallPositions PositionsOf(const AttentionOptions& options, int64_t q_len, int64_t kv_len, const AxesPositions& on_axes = {});
+
+// A list, dense. Throws InvalidArgument, beginning with the name, unless it is int64 or float64.
+at::Tensor DensePositions(const std::string& name, const at::Tensor& positions);
+
+// The length of a text whose positions these are: the largest + 1, whole; at least 0. Throws InvalidArgument.
+int64_t LengthOf(const at::Tensor& positions);
 
 // Throws InvalidArgument, beginning with `who`, unless a list has a position for each of `steps` tokens, [steps] or [1 or
 // batch, steps], and requires no gradient.

@@ -7,7 +7,6 @@
 #include <ATen/ATen.h>
 
 #include "attention_call.h"
-#include "block_list.h"
 #include "linear.h"
 #include "refuse.h"
 #include "residual_layers.h"

@@ -6,8 +6,10 @@
 #include <cstddef>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include <c10/util/Exception.h>
+#include <torch/library.h>
 
 #include "heed/error.h"
 
@@ -25,16 +27,29 @@ inline std::string InNamesOfOperators(std::string message) {
   return message;
 }
 
-// Calls f. InvalidArgument arrives in Python as ValueError, every other error of heed as RuntimeError.
-template <class F>
-auto TranslateErrors(const F& f) {
-  try {
-    return f();
-  } catch (const InvalidArgument& error) {
-    TORCH_CHECK_VALUE(false, InNamesOfOperators(error.what()));
-  } catch (const Error& error) {
-    TORCH_CHECK(false, InNamesOfOperators(error.what()));
+template <auto kFunction>
+struct Kernel;
+template <class Result, class... Arguments, Result (*kFunction)(Arguments...)>
+struct Kernel<kFunction> {
+  static Result Call(Arguments... arguments) {
+    try {
+      return kFunction(std::forward<Arguments>(arguments)...);
+    } catch (const InvalidArgument& error) {
+      TORCH_CHECK_VALUE(false, InNamesOfOperators(error.what()));
+    } catch (const Error& error) {
+      TORCH_CHECK(false, InNamesOfOperators(error.what()));
+    }
   }
+};
+
+// A function as the kernel of an operator with the same arguments. InvalidArgument arrives in Python as ValueError, every other
+// error of heed as RuntimeError.
+template <auto kFunction>
+inline constexpr auto* kKernel = &Kernel<kFunction>::Call;
+// The same of a function that takes its arguments on a stack.
+template <auto kFunction>
+torch::CppFunction BoxedKernel() {
+  return torch::CppFunction::makeFromBoxedFunction<&Kernel<kFunction>::Call>();
 }
 
 }  // namespace heed::nn

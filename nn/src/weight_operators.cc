@@ -13,17 +13,15 @@
 #include "refuse.h"
 #include "translate_errors.h"
 #include "weights_module.h"
-#include "weights_source.h"
 
 namespace heed::nn {
 namespace {
 
 // NOLINTBEGIN(performance-unnecessary-value-param): the dispatcher hands lists over by value
-std::vector<NamedTensor> Named(const std::vector<std::string>& names, const std::vector<at::Tensor>& tensors) {
+void Add(const char* kind, const std::vector<std::string>& names, const std::vector<at::Tensor>& tensors,
+         ModuleWeights& module) {
   if (names.size() != tensors.size()) throw InvalidArgument("weights: expected as many names as tensors");
-  std::vector<NamedTensor> named;
-  for (size_t i = 0; i < names.size(); ++i) named.push_back({names[i], tensors[i].detach()});
-  return named;
+  for (size_t i = 0; i < names.size(); ++i) module.tensors.push_back({names[i], tensors[i].detach(), kind});
 }
 
 ModuleWeights Describe(const std::vector<std::string>& names, const std::vector<at::Tensor>& parameters,
@@ -33,7 +31,9 @@ ModuleWeights Describe(const std::vector<std::string>& names, const std::vector<
   if (attention_paths.size() != heads.size() || heads.size() != kv_heads.size()) {
     throw InvalidArgument("weights: expected heads and key heads for each attention layer");
   }
-  ModuleWeights module{Named(names, parameters), Named(buffer_names, buffers), {}};
+  ModuleWeights module;
+  Add("parameter", names, parameters, module);
+  Add("buffer", buffer_names, buffers, module);
   for (size_t i = 0; i < heads.size(); ++i) module.attention.push_back({attention_paths[i], heads[i], kv_heads[i]});
   return module;
 }
@@ -51,51 +51,41 @@ TensorMap Mapped(const std::vector<std::string>& names, const std::vector<at::Te
 
 using Names = std::vector<std::string>;
 using Tensors = std::vector<at::Tensor>;
-using Counts = std::vector<int64_t>;
+using Ints = std::vector<int64_t>;
 
-void LoadTensors(Names names, Tensors parameters, Names buffer_names, Tensors buffers, Names attention_paths, Counts heads,
-                 Counts kv_heads, Names source_names, Tensors sources, std::string framework, std::string prefix) {
-  TranslateErrors([&] {
-    LoadWeights(Describe(names, parameters, buffer_names, buffers, attention_paths, heads, kv_heads),
-                Mapped(source_names, sources), ParseFramework(framework), prefix);
-  });
+void LoadTensors(Names names, Tensors parameters, Names buffer_names, Tensors buffers, Names attention_paths, Ints heads,
+                 Ints kv_heads, Names source_names, Tensors sources, std::string framework, std::string prefix) {
+  LoadWeights(Describe(names, parameters, buffer_names, buffers, attention_paths, heads, kv_heads),
+              Mapped(source_names, sources), ParseFramework(framework), prefix);
 }
 
-Names CheckTensors(Names names, Tensors parameters, Names buffer_names, Tensors buffers, Names attention_paths, Counts heads,
-                   Counts kv_heads, Names source_names, Tensors sources, std::string framework, std::string prefix) {
-  return TranslateErrors([&] {
-    return CheckWeights(Describe(names, parameters, buffer_names, buffers, attention_paths, heads, kv_heads),
-                        Mapped(source_names, sources), ParseFramework(framework), prefix);
-  });
+Names CheckTensors(Names names, Tensors parameters, Names buffer_names, Tensors buffers, Names attention_paths, Ints heads,
+                   Ints kv_heads, Names source_names, Tensors sources, std::string framework, std::string prefix) {
+  return CheckWeights(Describe(names, parameters, buffer_names, buffers, attention_paths, heads, kv_heads),
+                      Mapped(source_names, sources), ParseFramework(framework), prefix);
 }
 
-void LoadFile(Names names, Tensors parameters, Names buffer_names, Tensors buffers, Names attention_paths, Counts heads,
-              Counts kv_heads, std::string path, std::string framework, std::string prefix) {
-  TranslateErrors([&] {
-    LoadWeights(Describe(names, parameters, buffer_names, buffers, attention_paths, heads, kv_heads), path,
-                ParseFramework(framework), prefix);
-  });
+void LoadFile(Names names, Tensors parameters, Names buffer_names, Tensors buffers, Names attention_paths, Ints heads,
+              Ints kv_heads, std::string path, std::string framework, std::string prefix) {
+  LoadWeights(Describe(names, parameters, buffer_names, buffers, attention_paths, heads, kv_heads), path,
+              ParseFramework(framework), prefix);
 }
 
-void SaveFile(Names names, Tensors parameters, Names buffer_names, Tensors buffers, Names attention_paths, Counts heads,
-              Counts kv_heads, std::string path, std::string framework, std::optional<std::string> layers, std::string prefix) {
-  TranslateErrors([&] {
-    SaveWeights(Describe(names, parameters, buffer_names, buffers, attention_paths, heads, kv_heads), path,
-                ParseFramework(framework), layers ? ParseLayers(*layers) : Layers::kUsual, prefix);
-  });
+void SaveFile(Names names, Tensors parameters, Names buffer_names, Tensors buffers, Names attention_paths, Ints heads,
+              Ints kv_heads, std::string path, std::string framework, std::optional<std::string> layers, std::string prefix) {
+  SaveWeights(Describe(names, parameters, buffer_names, buffers, attention_paths, heads, kv_heads), path,
+              ParseFramework(framework), layers ? ParseLayers(*layers) : Layers::kUsual, prefix);
 }
 
 std::tuple<Names, Tensors> ReadFile(std::string path) {
-  return TranslateErrors([&] {
-    std::tuple<Names, Tensors> read;
-    const Safetensors file = ReadSafetensors(path);
-    if (!file.unread.empty()) {
-      const auto& [name, type] = *file.unread.begin();
-      throw FileError("'" + path + "': tensor " + QuotedName(name) + " has the type " + type + ", which heed does not read");
-    }
-    for (const auto& [name, tensor] : file.tensors) std::get<0>(read).push_back(name), std::get<1>(read).push_back(tensor);
-    return read;
-  });
+  std::tuple<Names, Tensors> read;
+  const Safetensors file = ReadSafetensors(path);
+  if (!file.unread.empty()) {
+    const auto& [name, type] = *file.unread.begin();
+    throw FileError("'" + path + "': tensor " + QuotedName(name) + " has the type " + type + ", which heed does not read");
+  }
+  for (const auto& [name, tensor] : file.tensors) std::get<0>(read).push_back(name), std::get<1>(read).push_back(tensor);
+  return read;
 }
 
 // NOLINTEND(performance-unnecessary-value-param)
@@ -106,20 +96,20 @@ TORCH_LIBRARY_FRAGMENT(heed, m) {
   m.def(
       "load_weights(str[] names, Tensor(a!)[] parameters, str[] buffer_names, Tensor(b!)[] buffers, str[] attention_paths, "
       "int[] heads, int[] kv_heads, str[] source_names, Tensor[] sources, str framework, str prefix) -> ()",
-      &LoadTensors);
+      kKernel<&LoadTensors>);
   m.def(
       "check_weights(str[] names, Tensor[] parameters, str[] buffer_names, Tensor[] buffers, str[] attention_paths, "
       "int[] heads, int[] kv_heads, str[] source_names, Tensor[] sources, str framework, str prefix) -> str[]",
-      &CheckTensors);
+      kKernel<&CheckTensors>);
   m.def(
       "load_weights_file(str[] names, Tensor(a!)[] parameters, str[] buffer_names, Tensor(b!)[] buffers, "
       "str[] attention_paths, int[] heads, int[] kv_heads, str path, str framework, str prefix) -> ()",
-      &LoadFile);
+      kKernel<&LoadFile>);
   m.def(
       "save_weights(str[] names, Tensor[] parameters, str[] buffer_names, Tensor[] buffers, str[] attention_paths, "
       "int[] heads, int[] kv_heads, str path, str framework, str? layers, str prefix) -> ()",
-      &SaveFile);
-  m.def("read_safetensors(str path) -> (str[], Tensor[])", &ReadFile);
+      kKernel<&SaveFile>);
+  m.def("read_safetensors(str path) -> (str[], Tensor[])", kKernel<&ReadFile>);
 }
 
 }  // namespace heed::nn

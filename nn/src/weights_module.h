@@ -16,12 +16,12 @@ namespace heed::nn {
 struct NamedTensor {
   std::string name;  // dotted
   at::Tensor tensor;
+  const char* kind;  // in messages: "parameter", "buffer"
 };
 
 // A tensor that is known under several names stands here under each of them.
 struct ModuleWeights {
-  std::vector<NamedTensor> parameters;  // in the order of their making
-  std::vector<NamedTensor> buffers;     // those that belong to a state dict
+  std::vector<NamedTensor> tensors;  // parameters in the order of their making, then the buffers of a state dict
   std::vector<AttentionHeads> attention;
 };
 

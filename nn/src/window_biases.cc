@@ -58,10 +58,8 @@ TokenPositions WindowPosition::place(const TokenPositions& positions, int64_t st
 }
 
 AttentionTensors WindowPosition::tensors() const {
-  AttentionTensors tensors;
   // Rows go by query - key, columns here by key - query.
-  tensors.relative_bias = table().flip(0).t();
-  return tensors;
+  return {.relative_bias = table().flip(0).t()};
 }
 
 SwinBiasImpl::SwinBiasImpl(int64_t heads, WindowShape window) : WindowPosition("SwinBias", heads, window) { reset(); }
@@ -74,7 +72,6 @@ void SwinBiasImpl::reset() {
 
 SwinV2BiasImpl::SwinV2BiasImpl(int64_t heads, WindowShape window, int64_t hidden, WindowShape pretrained_window)
     : WindowPosition("SwinV2Bias", heads, window), hidden_(hidden), pretrained_(pretrained_window) {
-  if (hidden < 1) Refuse("SwinV2Bias: hidden: expected at least 1, got ", hidden);
   CheckSize("SwinV2Bias", "hidden", hidden);
   CheckTable("SwinV2Bias", "hidden", hidden, std::max(heads, offsets()));
   if (pretrained_.height == 0 && pretrained_.width == 0) pretrained_ = window;

@@ -410,18 +410,6 @@ TEST(TorchExecutorTest, UsesAsManyThreadsAsTorch) {
   at::set_num_threads(before);
 }
 
-TEST(TorchExecutorTest, FirstExceptionArrivesAfterAllTasks) {
-  std::atomic<int> ran{0};
-  TorchExecutor executor;
-  EXPECT_THROW(executor.ParallelFor(50,
-                                    [&](int64_t i) {
-                                      ++ran;
-                                      if (i == 3) throw InvalidArgument("task 3");
-                                    }),
-               InvalidArgument);
-  EXPECT_EQ(ran, 50);
-}
-
 std::string ErrorOf(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const AttentionOptions& options = {}) {
   try {
     attention(q, k, v, options);

@@ -132,7 +132,7 @@ TEST(QueryKeyNormTest, ZerosHaveFiniteGradients) {
 
 TEST(QueryKeyNormTest, RefusalsNameTheArgument) {
   ExpectRefused([] { QueryKeyNorm(QueryKeyNormKind::kNone, 2, 4); }, "kind");
-  ExpectRefused([] { QueryKeyNorm(QueryKeyNormKind::kL2, 0, 4); }, "heads > 0");
+  ExpectRefused([] { QueryKeyNorm(QueryKeyNormKind::kL2, 0, 4); }, "heads: expected at least 1");
   ExpectRefused([] { QueryKeyNorm(QueryKeyNormKind::kL2, int64_t{1} << 62, 4); }, "QueryKeyNorm: heads: expected at most 2^24");
   ExpectRefused([] { QueryKeyNorm(QueryKeyNormKind::kRms, 2, int64_t{1} << 62); },
                 "QueryKeyNorm: head_dim: expected at most 2^24");

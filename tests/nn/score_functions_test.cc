@@ -361,7 +361,7 @@ TEST(ScoreFunctionsTest, RefusalsNameTheArgument) {
   ExpectRefused([] { Fire(2, 4, 0.0); }, "threshold > 0");
   ExpectRefused([] { Fire(2, 5000); }, {"Fire: width", "at most 4096 terms, got 5000"});
   ExpectRefused([] { SinusoidalBias(2, 0); }, "frequencies");
-  ExpectRefused([] { TransformerXL(2, 4, -1); }, "max_distance >= 0");
+  ExpectRefused([] { TransformerXL(2, 4, -1); }, "max_distance: expected at least 0");
   ExpectRefused([&] { attention(call.q, call.k, call.v, AttentionOptions().position(TransformerXL(4, 8))); },
                 {"transformer_xl_positions", "[4, 1025, 8]"});
   const TransformerXL alone(4, 8);

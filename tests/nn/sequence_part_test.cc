@@ -157,9 +157,9 @@ TEST(SequencePartTest, WhatCannotBeIsRefusedByName) {
   ExpectNothingThrown(Together(2, [&](const Group& group, int) {
     const SequencePart part(group, 6);
     for (const auto& [name, text] :
-         {std::pair{"gru", "RecurrentEncoder: not within a SequencePart: a step is computed of the state"},
-          {"gru-attention", "RecurrentAttentionEncoder: not within a SequencePart: a step is computed"},
-          {"dilated", "ConvolutionEncoder: not within a SequencePart: a step is computed of those"}}) {
+         {std::pair{"gru", "RecurrentEncoder: not within a SequencePart: a step is computed of others"},
+          {"gru-attention", "RecurrentAttentionEncoder: not within a SequencePart: a step is computed of others"},
+          {"dilated", "ConvolutionEncoder: not within a SequencePart: a step is computed of others"}}) {
       const auto encoder = MakeSame(name, "none", true);
       ExpectRefused([&] { encoder->forward(X); }, text);
     }

@@ -1,12 +1,15 @@
 #include "distributed/agreement.h"
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
-#include <cstring>
 #include <span>
-#include <string_view>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include <ATen/ATen.h>
+#include <nlohmann/json.hpp>
 
 #include "heed/error.h"
 #include "heed/nn/process_group.h"
@@ -16,16 +19,15 @@
 namespace heed::nn::distributed {
 namespace {
 
-constexpr std::size_t kBytes = 16384;  // of a message
-// Numbers before the text: the terms, whether it is a refusal, bytes of the text.
-constexpr std::size_t kHeader = 6 * sizeof(int64_t), kText = kBytes - kHeader;
-constexpr std::size_t kShort = 64;  // bytes of a fact that is shown though there are many
+constexpr std::size_t kBytes = 16384, kText = kBytes - 128;  // of a message, and of the words in it
+constexpr std::size_t kShort = 64;                           // bytes of a fact that is shown though there are many
 constexpr std::size_t kMostReason = 2000;
 
 struct Answer {
   Terms terms;
   bool refused = false;
-  std::string text;
+  std::string reason;
+  Facts facts;
 };
 
 // The first bytes of a text, at most so many, without half a character at their end.
@@ -35,62 +37,32 @@ std::string Start(const std::string& text, std::size_t bytes) {
   return text.substr(0, bytes);
 }
 
-// Names and what they are, each with a zero behind it.
-std::string Encoded(const Facts& facts, bool shortened) {
-  std::string text;
-  for (const auto& [name, fact] : facts) {
-    text.append(name).push_back('\0');
-    text.append(shortened && fact.size() > kShort ? Start(fact, kShort - 24) + " " + Digest(std::as_bytes(std::span(fact)))
-                                                  : fact)
-        .push_back('\0');
-  }
-  return text;
-}
-
 // The whole where it goes into a message; else what is long in it is shortened, and differences there named, not shown; and
 // what is more still is one number.
-std::string Fitting(const Facts& facts) {
-  std::string text = Encoded(facts, /*shortened=*/false);
-  if (text.size() <= kText) return text;
-  const std::string digest = Digest(std::as_bytes(std::span(text)));
-  text = Encoded(facts, /*shortened=*/true);
-  return text.size() <= kText ? text : Encoded({{"arguments", digest}}, /*shortened=*/false);
-}
-
-Facts Decoded(const std::string& text) {
-  Facts facts;
-  std::size_t at = 0;
-  const auto word = [&] {
-    const std::size_t end = std::min(text.find('\0', at), text.size());
-    std::string found = text.substr(at, end - at);
-    at = end + 1;
-    return found;
-  };
-  while (at < text.size()) {
-    std::string name = word();
-    facts.emplace_back(std::move(name), word());
-  }
-  return facts;
+Facts Fitting(Facts facts) {
+  const std::vector<uint8_t> whole = nlohmann::json::to_msgpack(facts);
+  if (whole.size() <= kText) return facts;
+  for (auto& [name, fact] : facts)
+    if (fact.size() > kShort) fact = Start(fact, kShort - 24) + " " + Digest(std::as_bytes(std::span(fact)));
+  if (nlohmann::json::to_msgpack(facts).size() <= kText) return facts;
+  return {{"arguments", Digest(std::as_bytes(std::span(whole)))}};
 }
 
 at::Tensor MessageOf(const Answer& answer) {
+  const std::vector<uint8_t> packed =
+      nlohmann::json::to_msgpack({answer.terms.lengths, answer.terms.seed, answer.refused, answer.reason, answer.facts});
   at::Tensor message = at::zeros({static_cast<int64_t>(kBytes)}, at::kByte);
-  const std::array<int64_t, 6> header{answer.terms.lengths[0], answer.terms.lengths[1],
-                                      answer.terms.lengths[2], answer.terms.seed,
-                                      answer.refused ? 1 : 0,  static_cast<int64_t>(std::min(answer.text.size(), kText))};
-  const std::span<uint8_t> bytes = ElementsOf<uint8_t>(message);
-  std::memcpy(bytes.data(), header.data(), kHeader);
-  std::memcpy(bytes.data() + kHeader, answer.text.data(), static_cast<std::size_t>(header[5]));
+  std::ranges::copy(packed, ElementsOf<uint8_t>(message).begin());
   return message;
 }
 
 Answer AnswerOf(const at::Tensor& message) {
   const std::span<const uint8_t> bytes = ElementsOf<const uint8_t>(message);
-  std::array<int64_t, 6> header{};
-  std::memcpy(header.data(), bytes.data(), kHeader);
-  const std::span<const uint8_t> text_bytes = bytes.subspan(kHeader, std::min(static_cast<std::size_t>(header[5]), kText));
-  std::string text(text_bytes.begin(), text_bytes.end());
-  return {{{header[0], header[1], header[2]}, header[3]}, header[4] != 0, std::move(text)};
+  const nlohmann::json packed = nlohmann::json::from_msgpack(bytes.begin(), bytes.end(), /*strict=*/false);
+  return {{packed[0].get<std::array<int64_t, 3>>(), packed[1].get<int64_t>()},
+          packed[2].get<bool>(),
+          packed[3].get<std::string>(),
+          packed[4].get<Facts>()};
 }
 
 thread_local int64_t answers_given = 0;
@@ -98,19 +70,13 @@ thread_local int64_t answers_given = 0;
 // What each rank answers.
 std::vector<Answer> Exchanged(const Exchange& exchange, const Answer& own) {
   ++answers_given;
-  const at::Tensor message = MessageOf(own);
-  std::vector<at::Tensor> messages(static_cast<std::size_t>(exchange.ranks()), message);
-  ByPeer leaving, arriving;
-  for (const int peer : exchange.Others()) {
-    at::Tensor& theirs = messages[static_cast<std::size_t>(peer)];
-    theirs = at::empty_like(message);
-    leaving.emplace_back(peer, message);
-    arriving.emplace_back(peer, theirs);
-  }
-  exchange.Swap(leaving, arriving, "whose arguments are compared before anything is computed", /*counted=*/false);
+  const std::vector<at::Tensor> messages(static_cast<std::size_t>(exchange.ranks()), MessageOf(own));
+  std::vector<at::Tensor> rooms;
+  for (const at::Tensor& message : messages) rooms.push_back(at::empty_like(message));
   std::vector<Answer> answers;
-  answers.reserve(messages.size());
-  for (const at::Tensor& theirs : messages) answers.push_back(AnswerOf(theirs));
+  for (const at::Tensor& theirs :
+       exchange.Swap(messages, std::move(rooms), "whose arguments are compared before anything is computed", /*counted=*/false))
+    answers.push_back(AnswerOf(theirs));
   return answers;
 }
 
@@ -135,20 +101,17 @@ std::string Sides(const std::vector<std::string>& by_rank) {
 }
 
 std::string Differences(const std::vector<Answer>& answers) {
-  std::vector<Facts> by_rank;
   std::vector<std::string> names;
-  by_rank.reserve(answers.size());
-  for (const Answer& answer : answers) by_rank.push_back(Decoded(answer.text));
-  for (const Facts& facts : by_rank) {
-    for (const auto& fact : facts)
+  for (const Answer& answer : answers) {
+    for (const auto& fact : answer.facts)
       if (std::ranges::find(names, fact.first) == names.end()) names.push_back(fact.first);
   }
   std::string found;
   for (const std::string& name : names) {
     std::vector<std::string> sides;
-    for (const Facts& facts : by_rank) {
-      const auto fact = std::ranges::find(facts, name, [](const auto& of) { return of.first; });
-      sides.push_back(fact == facts.end() ? "None" : fact->second);
+    for (const Answer& answer : answers) {
+      const auto fact = std::ranges::find(answer.facts, name, [](const auto& of) { return of.first; });
+      sides.push_back(fact == answer.facts.end() ? "None" : fact->second);
     }
     const std::string difference = Sides(sides);
     if (difference.empty()) continue;
@@ -159,14 +122,14 @@ std::string Differences(const std::vector<Answer>& answers) {
 }
 
 std::vector<Terms> Agree(const Exchange& exchange, const Terms& terms, const Facts& facts) {
-  const std::vector<Answer> answers = Exchanged(exchange, {terms, false, Fitting(facts)});
+  const std::vector<Answer> answers = Exchanged(exchange, {terms, false, {}, Fitting(facts)});
   std::string refused;
   for (std::size_t rank = 0; rank < answers.size(); ++rank) {
     if (!answers[rank].refused) continue;
-    refused += c10::str(refused.empty() ? "" : "; ", "rank ", rank, ": ", answers[rank].text);
+    refused += c10::str(refused.empty() ? "" : "; ", "rank ", rank, ": ", answers[rank].reason);
   }
   if (!refused.empty()) throw Error(exchange.function() + ": refused on other ranks: " + refused);
-  if (std::ranges::any_of(answers, [&](const Answer& answer) { return answer.text != answers[0].text; })) {
+  if (std::ranges::any_of(answers, [&](const Answer& answer) { return answer.facts != answers[0].facts; })) {
     Refuse(exchange.function(), ": the ranks disagree: ", Differences(answers));
   }
   std::vector<Terms> agreed;
@@ -178,7 +141,7 @@ std::vector<Terms> Agree(const Exchange& exchange, const Terms& terms, const Fac
 }  // namespace
 
 void TellRefusal(const Exchange& exchange, const std::string& reason) {
-  Exchanged(exchange, {{}, true, Start(reason, kMostReason)});
+  Exchanged(exchange, {{}, true, Start(reason, kMostReason), {}});
 }
 
 int64_t Answers() { return answers_given; }

@@ -1,13 +1,11 @@
 // Each rank computes some heads of the whole sequence: tokens go to where their heads are, and results come back.
 #include <cstddef>
+#include <utility>
 #include <vector>
 
 #include <ATen/ATen.h>
 
-#include "distributed/block_call.h"
 #include "distributed/call.h"
-#include "distributed/dealt_heads.h"
-#include "distributed/redistribution.h"
 
 namespace heed::nn::distributed {
 namespace {
@@ -17,61 +15,89 @@ using torch::autograd::variable_list;
 // The numbers of query, key and value among the operands.
 constexpr std::size_t kOfQuery = 0, kOfKey = 1, kOfValue = 2;
 
-struct Arrived {
-  at::Tensor d_output, d_lse;
-};
+// Which tokens each rank has, of queries or of keys and values, and which heads it computes.
+struct Side {
+  const Exchange& exchange;
+  const Parts& parts;
+  int64_t all_heads;
+  std::vector<Piece> heads;
 
-// The gradients of output and, where the caller has it, log-sum-exp. A rank may have none where others have some.
-Arrived GatherGradients(const Call& call, const Redistribution& between, const SavedCall& saved, at::Tensor d_output,
-                        at::Tensor d_lse) {
-  const int64_t batch = saved.output.size(0), q_heads = call.heads.q_heads, own = call.queries.length(call.rank());
-  if (!d_output.defined()) d_output = at::zeros({batch, q_heads, own, saved.output.size(3)}, saved.output.options());
-  Arrived arrived;
-  arrived.d_output = between.Gather({Side::kQuery}, {d_output}, "whose gradients of results it needs")[0];
-  if (!call.returns_lse) return arrived;
-  if (!d_lse.defined()) d_lse = at::zeros({batch, q_heads, own}, saved.lse.options());
-  arrived.d_lse =
-      between.Gather({Side::kQuery}, {d_lse.unsqueeze(-1)}, "whose gradients of log-sum-exps it needs")[0].squeeze(-1);
-  return arrived;
+  int self() const { return exchange.rank(); }
+};
+Side SideOf(const Call& call, bool queries) {
+  Side side{call.exchange, queries ? call.queries : call.keys, queries ? call.heads.q_heads : call.heads.kv_heads, {}};
+  for (int rank = 0; rank < call.exchange.ranks(); ++rank)
+    side.heads.push_back(queries ? call.heads.Queries(rank) : call.heads.Keys(rank));
+  return side;
 }
 
-// What ranks found goes to where the tokens are. What several ranks add up is rounded once, here.
-void ScatterGradients(const Call& call, const Redistribution& between, Operands& found, Gradients& d) {
-  const auto scatter = [&](Side side, const std::vector<std::size_t>& operands, bool wide) {
-    std::vector<at::Tensor> wanted;
-    for (const std::size_t t : operands) {
-      if (!call.needs[t]) continue;
-      const at::Tensor& gradient = *found.All()[t];
-      wanted.push_back(wide ? gradient.to(AccumulatorType(gradient.scalar_type())) : gradient);
-    }
-    if (wanted.empty()) return;
-    const std::vector<at::Tensor> sums = between.Scatter(side, wanted, "whose gradients it needs");
-    auto sum = sums.begin();
-    for (const std::size_t t : operands)
-      if (call.needs[t]) d[t] = (sum++)->to(found.All()[t]->scalar_type());
+// [B, all heads, own tokens, width] -> [B, own heads, all tokens, width]
+at::Tensor Gather(const Side& side, const at::Tensor& part, const char* what) {
+  const auto room = [&](int64_t tokens) {
+    return at::empty({part.size(0), side.heads[side.self()].length(), tokens, part.size(3)}, part.options());
   };
-  scatter(Side::kQuery, {kOfQuery}, /*wide=*/false);
-  scatter(Side::kKey, {kOfKey, kOfValue}, call.heads.Shared());
+  std::vector<at::Tensor> leaving, rooms;
+  for (const Piece theirs : side.heads) leaving.push_back(part.narrow(1, theirs.start, theirs.length()).contiguous());
+  for (const int64_t tokens : side.parts.lengths()) rooms.push_back(room(tokens));
+  const std::vector<at::Tensor> arrived = side.exchange.Swap(leaving, std::move(rooms), what);
+  at::Tensor whole = room(side.parts.total());
+  for (int rank = 0; rank < side.exchange.ranks(); ++rank)
+    for (const auto& [piece, at] : side.parts.HeldBy(rank))
+      whole.narrow(2, piece.start, piece.length()).copy_(arrived[rank].narrow(2, at, piece.length()));
+  return whole;
+}
+
+// [B, own heads, all tokens, width] -> [B, all heads, own tokens, width] in float64, sums where ranks share a head.
+at::Tensor Scatter(const Side& side, const at::Tensor& whole, const char* what) {
+  const auto room = [&](int64_t heads, at::ScalarType type) {
+    return at::zeros({whole.size(0), heads, side.parts.length(side.self()), whole.size(3)}, type);
+  };
+  std::vector<at::Tensor> leaving, rooms;
+  for (int rank = 0; rank < side.exchange.ranks(); ++rank) {
+    leaving.push_back(side.parts.Of(whole, 2, rank).contiguous());
+    rooms.push_back(room(side.heads[rank].length(), whole.scalar_type()));
+  }
+  const std::vector<at::Tensor> arrived = side.exchange.Swap(leaving, std::move(rooms), what);
+  at::Tensor total = room(side.all_heads, at::kDouble);
+  for (int rank = 0; rank < side.exchange.ranks(); ++rank)
+    total.narrow(1, side.heads[rank].start, side.heads[rank].length()).add_(arrived[rank]);
+  return total;
+}
+
+// What ranks found of some operands goes to where the tokens are. What several ranks add up is rounded once, here.
+void ScatterGradients(const Side& side, const std::vector<std::size_t>& operands, bool wide, Operands& found, Gradients& d) {
+  std::vector<at::Tensor> gradients;
+  std::vector<int64_t> widths;
+  for (const std::size_t t : operands) {
+    const at::Tensor& gradient = *found.All()[t];
+    gradients.push_back(wide ? gradient.to(AccumulatorType(gradient.scalar_type())) : gradient);
+    widths.push_back(gradient.size(3));
+  }
+  if (gradients.empty()) return;
+  const std::vector<at::Tensor> sums =
+      Scatter(side, at::cat(gradients, 3), "whose gradients it needs").split_with_sizes(widths, 3);
+  for (std::size_t n = 0; n < operands.size(); ++n) d[operands[n]] = sums[n].to(found.All()[operands[n]]->scalar_type());
 }
 
 }  // namespace
 
 AttentionOutput AllToAllForward(const Call& call, const Operands& operands, variable_list& saved) {
   const at::ScalarType own = operands.query.scalar_type(), wide = AccumulatorType(own);
-  const Redistribution between(call);
-  const std::vector<at::Tensor> wholes =
-      between.Gather({Side::kQuery, Side::kKey, Side::kKey}, {operands.query, operands.key, operands.value},
-                     "whose queries, keys and values it needs");
+  const Side queries = SideOf(call, /*queries=*/true);
+  const at::Tensor query = Gather(queries, operands.query, "whose queries it needs"),
+                   both = Gather(SideOf(call, /*queries=*/false), at::cat({operands.key, operands.value}, 3),
+                                 "whose keys and values it needs");
+  const at::Tensor key = both.narrow(3, 0, operands.key.size(3)),
+                   value = both.narrow(3, operands.key.size(3), operands.value.size(3));
   AttentionOptions options = OptionsOfHeads(call.whole.options(), call.heads.Queries(call.rank()));
   options.return_statistics(call.statistics);
-  const ForwardResult result =
-      ForwardOfBlock(wholes[0], wholes[1], wholes[2], options, call.needs_gradient ? Kept::kExact : Kept::kLse);
+  const ForwardResult result = ResultsOf(query, key, value, options, call.needs_gradient ? Kept::kExact : Kept::kLse);
   std::vector<at::Tensor> rows{result.lse};
   if (call.statistics) rows.insert(rows.end(), {result.statistics[0], result.statistics[1], result.statistics[2]});
-  const at::Tensor output = between.Scatter(Side::kQuery, {result.output}, "whose results it needs")[0];
-  const at::Tensor figures = between.Scatter(Side::kQuery, {at::stack(rows, -1)}, "whose log-sum-exps it needs")[0];
+  const at::Tensor output = Scatter(queries, result.output, "whose results it needs");
+  const at::Tensor figures = Scatter(queries, at::stack(rows, -1), "whose log-sum-exps it needs");
   // Of query, key and value the whole sequence of some heads.
-  saved = {wholes[0], wholes[1], wholes[2], result.output, result.lse, result.remainder, result.correction};
+  saved = {query, key, value, result.output, result.lse, result.remainder, result.correction};
   return {output.to(own),
           figures.select(-1, 0).to(wide).contiguous(),
           {},
@@ -80,15 +106,28 @@ AttentionOutput AllToAllForward(const Call& call, const Operands& operands, vari
 
 Gradients AllToAllBackward(const Call& call, const variable_list& d_results, const variable_list& all_saved,
                            const Operands& operands) {
-  const SavedCall saved{
-      all_saved[0], all_saved[1], all_saved[2], all_saved[3], all_saved[4], all_saved[5], all_saved[6], {}, {}};
-  const Redistribution between(call);
+  const SavedCall saved{all_saved[0], all_saved[1], all_saved[2], all_saved[3], all_saved[4], all_saved[5], all_saved[6]};
+  const Side queries = SideOf(call, /*queries=*/true);
+  // A rank may have no gradients where others have some.
+  const auto gather = [&](const at::Tensor& gradient, const at::Tensor& of, const char* what) {
+    const int64_t tokens = queries.parts.length(call.rank()), width = of.size(-1);
+    return Gather(
+        queries, gradient.defined() ? gradient : at::zeros({of.size(0), queries.all_heads, tokens, width}, of.options()), what);
+  };
+  const at::Tensor d_output = gather(d_results[0], saved.output, "whose gradients of results it needs");
+  at::Tensor d_lse;
+  if (call.returns_lse)
+    d_lse = gather(d_results[1].defined() ? d_results[1].unsqueeze(-1) : at::Tensor(), saved.lse.unsqueeze(-1),
+                   "whose gradients of log-sum-exps it needs")
+                .squeeze(-1);
   const Piece own = call.heads.Queries(call.rank());
-  const Arrived arrived = GatherGradients(call, between, saved, d_results[0], d_results[1]);
-  Operands found =
-      BackwardOfBlock(arrived.d_output, arrived.d_lse, saved, OptionsOfHeads(call.whole.options(), own), call.needs);
+  Operands found = GradientsOf({d_output, d_lse}, saved, OptionsOfHeads(call.whole.options(), own), call.needs);
   Gradients d;
-  ScatterGradients(call, between, found, d);
+  std::vector<std::size_t> of_keys;
+  for (const std::size_t t : {kOfKey, kOfValue})
+    if (call.needs[t]) of_keys.push_back(t);
+  if (call.needs[kOfQuery]) ScatterGradients(queries, {kOfQuery}, /*wide=*/false, found, d);
+  ScatterGradients(SideOf(call, /*queries=*/false), of_keys, call.heads.Shared(), found, d);
   Operands tables = operands;
   AddTableSums(call, tables, d);
   for (std::size_t t = Operands::kOwnNames.size(); t < Operands::kCount; ++t)

@@ -52,6 +52,10 @@ Gradients RingBackward(const Call& call, const torch::autograd::variable_list& d
 Gradients AllToAllBackward(const Call& call, const torch::autograd::variable_list& d_results,
                            const torch::autograd::variable_list& saved, const Operands& operands);
 
+// Which method a call takes, and what it sends. operands: this rank's queries, keys and values, and the tables. rotation: how
+// many numbers are trained that a rotation of queries and keys depends on. Throws InvalidArgument for a method that cannot be.
+Plan PlanOf(const Call& call, Operands operands, int64_t rotation, Method method);
+
 }  // namespace heed::nn::distributed
 
 #endif  // HEED_NN_SRC_DISTRIBUTED_CALL_H_

@@ -7,7 +7,7 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "distributed/piece.h"
+#include "distributed/parts.h"
 #include "heed/nn/attention.h"
 
 namespace heed::nn::distributed {

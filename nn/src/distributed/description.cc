@@ -8,6 +8,7 @@
 #include <mutex>
 #include <span>
 #include <string>
+#include <tuple>
 #include <unordered_map>
 #include <vector>
 
@@ -90,35 +91,24 @@ class KnownDigests {
  public:
   uint64_t Of(const at::Tensor& tensor) {
     if (tensor.nbytes() <= kLooked || tensor.is_inference()) return Read(tensor);
-    Known now{tensor.storage().getWeakStorageImpl(),
-              tensor.storage_offset(),
-              tensor.sizes().vec(),
-              tensor.strides().vec(),
-              tensor.scalar_type(),
-              static_cast<int64_t>(tensor._version())};
+    const State now{tensor.storage_offset(), tensor.sizes().vec(), tensor.strides().vec(), tensor.scalar_type(),
+                    tensor._version()};
     const c10::StorageImpl* place = tensor.storage().unsafeGetStorageImpl();
     const std::scoped_lock lock(mutex_);
     const auto found = known_.find(place);
-    if (found != known_.end() && found->second.Is(now)) return found->second.digest;
+    if (found != known_.end() && found->second.state == now) return found->second.digest;
     if (known_.size() >= kMostKept) std::erase_if(known_, [](const auto& of) { return of.second.storage.expired(); });
     if (known_.size() >= kMostKept) known_.clear();
-    now.digest = Read(tensor);
-    return known_.insert_or_assign(place, std::move(now)).first->second.digest;
+    return known_.insert_or_assign(place, Known{tensor.storage().getWeakStorageImpl(), now, Read(tensor)}).first->second.digest;
   }
 
  private:
+  // Offset, sizes, strides, type and version.
+  using State = std::tuple<int64_t, std::vector<int64_t>, std::vector<int64_t>, at::ScalarType, int64_t>;
   struct Known {
     c10::weak_intrusive_ptr<c10::StorageImpl> storage;  // for as long as it is held no other one is at its address
-    int64_t offset;
-    std::vector<int64_t> sizes, strides;
-    at::ScalarType type;
-    int64_t version;
-    uint64_t digest = 0;
-
-    bool Is(const Known& other) const {
-      return version == other.version && offset == other.offset && type == other.type && sizes == other.sizes &&
-             strides == other.strides;
-    }
+    State state;
+    uint64_t digest;
   };
 
   static uint64_t Read(const at::Tensor& tensor) {

@@ -33,53 +33,55 @@ std::pair<int64_t, int64_t> ShareOf(int64_t count, int rank, int ranks) {
 
 int64_t sent_bytes() { return sent; }
 
-void Transfer::Post(int peer, const at::Tensor& bytes, bool receive) {
-  std::vector<at::Tensor> message{bytes};
-  try {
-    c10d::ProcessGroup& group = *exchange_->group_;
-    (receive ? received_ : sent_)
-        .push_back({peer, bytes, receive ? group.recv(message, peer, /*tag=*/0) : group.send(message, peer, /*tag=*/0)});
-  } catch (const std::exception& error) {
-    exchange_->Fail(peer, what_, error);
-  }
-}
-
-void Transfer::Wait() {
-  for (std::vector<Message>* messages : {&received_, &sent_}) {
-    for (const Message& message : *messages) {
-      try {
-        message.work->wait();
-      } catch (const std::exception& error) {
-        exchange_->Fail(message.peer, what_, error);
-      }
-    }
-    messages->clear();
-  }
-}
-
 Exchange::Exchange(std::string function, c10::intrusive_ptr<c10d::ProcessGroup> group)
     : function_(std::move(function)), group_(std::move(group)) {
   if (!group_) throw InvalidArgument("group: expected a process group of LibTorch, got none");
 }
 
-std::vector<int> Exchange::Others() const {
-  std::vector<int> others;
-  for (int step = 1; step < ranks(); ++step) others.push_back((rank() + step) % ranks());
-  return others;
-}
-
 Transfer Exchange::Start(const ByPeer& sends, const ByPeer& receives, const std::string& what, bool counted) const {
-  Transfer transfer(*this, what);
+  Transfer transfer{what, {}};
+  const auto post = [&](int peer, const at::Tensor& bytes, bool receive) {
+    std::vector<at::Tensor> message{bytes};
+    try {
+      transfer.messages.push_back(
+          {peer, bytes, receive ? group_->recv(message, peer, /*tag=*/0) : group_->send(message, peer, /*tag=*/0)});
+    } catch (const std::exception& error) {
+      Fail(peer, what, error);
+    }
+  };
   for (const auto& [peer, tensor] : receives) {  // first, so that what is sent finds its place
-    for (const at::Tensor& message : MessagesOf(tensor)) transfer.Post(peer, message, /*receive=*/true);
+    for (const at::Tensor& message : MessagesOf(tensor)) post(peer, message, /*receive=*/true);
   }
   for (const auto& [peer, tensor] : sends) {
     for (const at::Tensor& message : MessagesOf(tensor)) {
-      transfer.Post(peer, message, /*receive=*/false);
+      post(peer, message, /*receive=*/false);
       if (counted) sent += message.numel();
     }
   }
   return transfer;
+}
+
+void Exchange::Wait(const Transfer& transfer) const {
+  for (const Transfer::Message& message : transfer.messages) {
+    try {
+      message.work->wait();
+    } catch (const std::exception& error) {
+      Fail(message.peer, transfer.what, error);
+    }
+  }
+}
+
+std::vector<at::Tensor> Exchange::Swap(const std::vector<at::Tensor>& leaving, std::vector<at::Tensor> rooms,
+                                       const std::string& what, bool counted) const {
+  ByPeer sends, receives;
+  for (int step = 1; step < ranks(); ++step) {
+    const int peer = (rank() + step) % ranks();
+    sends.emplace_back(peer, leaving[peer]);
+    receives.emplace_back(peer, rooms[peer]);
+  }
+  Wait(Start(sends, receives, what, counted));
+  rooms[rank()] = leaving[rank()];
+  return rooms;
 }
 
 void Exchange::Fail(int peer, const std::string& what, const std::exception& error) const {
@@ -94,26 +96,31 @@ at::Tensor SumOverRanks(const Exchange& exchange, const at::Tensor& numbers, con
     const auto [start, count] = ShareOf(of.numel(), rank, exchange.ranks());
     return of.narrow(0, start, count);
   };
-  const at::Tensor own = share(flat, exchange.rank()), total = share(result, exchange.rank());
-  const std::vector<int> others = exchange.Others();
-  ByPeer leaving, arriving;
-  for (const int peer : others) {
-    leaving.emplace_back(peer, share(flat, peer));
-    arriving.emplace_back(peer, at::empty_like(own));
+  std::vector<at::Tensor> shares, totals;
+  for (int rank = 0; rank < exchange.ranks(); ++rank) {
+    shares.push_back(share(flat, rank));
+    totals.push_back(share(result, rank));
   }
-  exchange.Swap(leaving, arriving, what);
-  std::ranges::sort(arriving, {}, &ByPeer::value_type::first);
-  total.zero_();
-  for (int rank = 0, next = 0; rank < exchange.ranks(); ++rank) {
-    total.add_(rank == exchange.rank() ? own : arriving[static_cast<std::size_t>(next++)].second);
-  }
-  leaving.clear(), arriving.clear();
-  for (const int peer : others) {
-    leaving.emplace_back(peer, total);
-    arriving.emplace_back(peer, share(result, peer));
-  }
-  exchange.Swap(leaving, arriving, what);
+  const at::Tensor total = totals[exchange.rank()].zero_();
+  std::vector<at::Tensor> rooms(shares.size());
+  for (at::Tensor& room : rooms) room = at::empty_like(total);
+  for (const at::Tensor& theirs : exchange.Swap(shares, std::move(rooms), what)) total.add_(theirs);
+  exchange.Swap(std::vector<at::Tensor>(totals.size(), total), totals, what);
   return result.view(numbers.sizes());
+}
+
+std::vector<at::Tensor> SumsOverRanks(const Exchange& exchange, const std::vector<at::Tensor>& tensors,
+                                      const std::string& what) {
+  std::vector<at::Tensor> flat;
+  std::vector<int64_t> counts;
+  for (const at::Tensor& tensor : tensors) {
+    flat.push_back(tensor.to(at::kDouble).reshape(-1));
+    counts.push_back(tensor.numel());
+  }
+  if (flat.empty()) return {};
+  std::vector<at::Tensor> sums = SumOverRanks(exchange, at::cat(flat), what).split_with_sizes(counts);
+  for (std::size_t t = 0; t < sums.size(); ++t) sums[t] = sums[t].view(tensors[t].sizes());
+  return sums;
 }
 
 int64_t BytesOfSum(int64_t count, int rank, int ranks) {

@@ -15,30 +15,18 @@ namespace heed::nn::distributed {
 // A contiguous tensor for each of some ranks, or from each.
 using ByPeer = std::vector<std::pair<int, at::Tensor>>;
 
-class Exchange;
-
 // Messages under way.
-class Transfer {
- public:
-  // Throws Error that names the rank and what it was to send or take.
-  void Wait();
-
- private:
-  friend class Exchange;
+struct Transfer {
   struct Message {
     int peer;
     at::Tensor bytes;  // which live until they are sent
     c10::intrusive_ptr<c10d::Work> work;
   };
-  Transfer(const Exchange& exchange, std::string what) : exchange_(&exchange), what_(std::move(what)) {}
-  void Post(int peer, const at::Tensor& bytes, bool receive);
-
-  const Exchange* exchange_;
-  std::string what_;
-  std::vector<Message> received_, sent_;
+  std::string what;  // for errors
+  std::vector<Message> messages;
 };
 
-// One call's messages. Outlives its transfers.
+// One call's messages.
 class Exchange {
  public:
   // function: what was called, for errors. Throws InvalidArgument without a group.
@@ -47,19 +35,16 @@ class Exchange {
   const std::string& function() const { return function_; }
   int rank() const { return group_->getRank(); }
   int ranks() const { return group_->getSize(); }
-  // Every rank but this one, the next one first.
-  std::vector<int> Others() const;
-
   // Sends tensors and fills others; who sends and who receives agree on shapes, and on whether there is anything in them.
   // what: for errors.
   Transfer Start(const ByPeer& sends, const ByPeer& receives, const std::string& what, bool counted = true) const;
-  // Start and Wait.
-  void Swap(const ByPeer& sends, const ByPeer& receives, const std::string& what, bool counted = true) const {
-    Start(sends, receives, what, counted).Wait();
-  }
+  // Throws Error that names the rank and what it was to send or take.
+  void Wait(const Transfer& transfer) const;
+  // What every rank has for this one, by rank. leaving: contiguous, what this one has for each; rooms: where to put theirs.
+  std::vector<at::Tensor> Swap(const std::vector<at::Tensor>& leaving, std::vector<at::Tensor> rooms, const std::string& what,
+                               bool counted = true) const;
 
  private:
-  friend class Transfer;
   [[noreturn]] void Fail(int peer, const std::string& what, const std::exception& error) const;
 
   std::string function_;
@@ -68,6 +53,10 @@ class Exchange {
 
 // The sum of contiguous float64 numbers of all ranks, the same bits on each: added in the order of ranks.
 at::Tensor SumOverRanks(const Exchange& exchange, const at::Tensor& numbers, const std::string& what);
+
+// The same of tensors of any type and shape, in float64.
+std::vector<at::Tensor> SumsOverRanks(const Exchange& exchange, const std::vector<at::Tensor>& tensors,
+                                      const std::string& what);
 
 // What a rank sends for SumOverRanks of so many numbers.
 int64_t BytesOfSum(int64_t count, int rank, int ranks);

@@ -15,7 +15,6 @@
 #include "distributed/exchange.h"
 #include "distributed/parts.h"
 #include "distributed/prepared_call.h"
-#include "distributed/zigzag.h"
 #include "heed/error.h"
 #include "operator_arguments.h"
 #include "tensor_view.h"
@@ -36,43 +35,35 @@ Exchange ExchangeOf(const std::string& function, const std::string& group) {
 Layout LayoutOf(const std::string& name) { return ChoiceNamed<Layout>("layout", name); }
 
 Ints AgreeOnTerms(const std::string& group, const std::string& function, const std::string& version, const Ints& terms) {
-  return TranslateErrors([&] {
-    if (terms.size() != kTerms) throw InvalidArgument("terms: expected three lengths and a seed");
-    const Exchange exchange = ExchangeOf(function, group);
-    Statement own{{{terms[0], terms[1], terms[2]}, terms[3]}, Introduction(exchange, version)};
-    Ints agreed;
-    for (const Terms& of : AgreeOn(exchange, [&] { return own; })) {
-      agreed.insert(agreed.end(), of.lengths.begin(), of.lengths.end());
-      agreed.push_back(of.seed);
-    }
-    return agreed;
-  });
+  if (terms.size() != kTerms) throw InvalidArgument("terms: expected three lengths and a seed");
+  const Exchange exchange = ExchangeOf(function, group);
+  Statement own{{{terms[0], terms[1], terms[2]}, terms[3]}, Introduction(exchange, version)};
+  Ints agreed;
+  for (const Terms& of : AgreeOn(exchange, [&] { return own; })) {
+    agreed.insert(agreed.end(), of.lengths.begin(), of.lengths.end());
+    agreed.push_back(of.seed);
+  }
+  return agreed;
 }
 
 void Tell(const std::string& group, const std::string& function, const std::string& reason) {
-  TranslateErrors([&] { TellRefusal(ExchangeOf(function, group), reason); });
+  TellRefusal(ExchangeOf(function, group), reason);
 }
 
 at::Tensor SumOfRanks(const at::Tensor& numbers, const std::string& group, const std::string& function,
                       const std::string& what) {
-  return TranslateErrors([&] {
-    if (numbers.scalar_type() != at::kDouble) throw InvalidArgument("numbers: expected float64");
-    return SumOverRanks(ExchangeOf(function, group), Dense("numbers", numbers).contiguous(), what);
-  });
+  if (numbers.scalar_type() != at::kDouble) throw InvalidArgument("numbers: expected float64");
+  return SumOverRanks(ExchangeOf(function, group), Dense("numbers", numbers).contiguous(), what);
 }
 
 at::Tensor PartOfRank(const at::Tensor& whole, int64_t dim, int64_t rank, const std::string& layout, const Ints& lengths,
                       const std::string& name) {
-  return TranslateErrors([&] { return Parts(name.c_str(), LayoutOf(layout), lengths).Of(whole, dim, static_cast<int>(rank)); });
-}
-
-at::Tensor ZigzagPart(const at::Tensor& x, int64_t dim, int64_t rank, int64_t ranks) {
-  return TranslateErrors([&] { return zigzag_part(x, dim, rank, ranks); });
+  return Parts(name.c_str(), LayoutOf(layout), lengths).Of(whole, dim, static_cast<int>(rank));
 }
 
 at::Tensor Move(const at::Tensor& x, int64_t dim, const std::string& group, const std::string& function,
                 const std::string& to) {
-  return TranslateErrors([&] { return Moved(ExchangeOf(function, group), x, dim, LayoutOf(to)); });
+  return Moved(ExchangeOf(function, group), x, dim, LayoutOf(to));
 }
 
 // Arguments of attention, and behind them what stands in kAgreed.
@@ -118,19 +109,15 @@ PreparedCall PreparedFrom(const c10::OperatorHandle& op, Stack* stack) {
 }
 
 void AttentionOperator(const c10::OperatorHandle& op, Stack* stack) {
-  TranslateErrors([&] {
-    const AttentionOutput result = Computed(PreparedFrom(op, stack));
-    torch::jit::push(*stack, result.output, result.lse,
-                     result.statistics.defined() ? result.statistics : at::empty({0}, result.lse.options()));
-  });
+  const AttentionOutput result = Computed(PreparedFrom(op, stack));
+  torch::jit::push(*stack, result.output, result.lse,
+                   result.statistics.defined() ? result.statistics : at::empty({0}, result.lse.options()));
 }
 
 void PlanOperator(const c10::OperatorHandle& op, Stack* stack) {
-  TranslateErrors([&] {
-    const Plan plan = PreparedFrom(op, stack).plan;
-    torch::jit::push(*stack, std::string(NameOf(plan.method)), plan.reason, plan.forward_bytes, plan.backward_bytes,
-                     plan.pairs.value_or(Ints{}));
-  });
+  const Plan plan = PreparedFrom(op, stack).plan;
+  torch::jit::push(*stack, std::string(NameOf(plan.method)), plan.reason, plan.forward_bytes, plan.backward_bytes,
+                   plan.pairs.value_or(Ints{}));
 }
 
 }  // namespace
@@ -138,28 +125,28 @@ void PlanOperator(const c10::OperatorHandle& op, Stack* stack) {
 TORCH_LIBRARY_FRAGMENT(heed, m) {
   // The terms of all ranks; terms: tokens of query, key and value, and a seed. What else the ranks compare
   // distributed_attention and distributed_plan compare themselves, before they send anything else.
-  m.def("distributed_agree(str group, str function, str version, int[] terms) -> int[]", &AgreeOnTerms);
+  m.def("distributed_agree(str group, str function, str version, int[] terms) -> int[]", kKernel<&AgreeOnTerms>);
   m.def("distributed_answers() -> int", &Answers);
-  m.def("distributed_refuse(str group, str function, str reason) -> ()", &Tell);
+  m.def("distributed_refuse(str group, str function, str reason) -> ()", kKernel<&Tell>);
   m.def("distributed_sent_bytes() -> int", &sent_bytes);
   m.def("distributed_sum(Tensor numbers, str group, str function, str what) -> Tensor");
   m.def("distributed_part(Tensor whole, int dim, int rank, str layout, int[] lengths, str name) -> Tensor");
   m.def("distributed_zigzag_part(Tensor x, int dim, int rank, int ranks) -> Tensor");
   m.def("distributed_move(Tensor x, int dim, str group, str function, str to) -> Tensor");
-  const std::string arguments = "(Tensor query, Tensor key, Tensor value, " + OptionTensors() + "Tensor? seed=None, *, " +
-                                OptionNumbers() + ", " + DropoutNumbers() + kAgreed;
+  const std::string arguments =
+      "(Tensor query, Tensor key, Tensor value, " + OptionTensors() + "Tensor? seed=None, *, " + OptionNumbers() + kAgreed;
   m.def(("distributed_attention" + arguments + " -> (Tensor output, Tensor lse, Tensor statistics)").c_str());
   // Method, reason, bytes forward and backward, pairs (none: not counted).
   m.def(("distributed_plan" + arguments + " -> (str, str, int[], int[], int[])").c_str());
 }
 
 TORCH_LIBRARY_IMPL(heed, CompositeImplicitAutograd, m) {
-  m.impl("distributed_sum", &SumOfRanks);
-  m.impl("distributed_part", &PartOfRank);
-  m.impl("distributed_zigzag_part", &ZigzagPart);
-  m.impl("distributed_move", &Move);
-  m.impl("distributed_attention", torch::CppFunction::makeFromBoxedFunction<&AttentionOperator>());
-  m.impl("distributed_plan", torch::CppFunction::makeFromBoxedFunction<&PlanOperator>());
+  m.impl("distributed_sum", kKernel<&SumOfRanks>);
+  m.impl("distributed_part", kKernel<&PartOfRank>);
+  m.impl("distributed_zigzag_part", kKernel<&zigzag_part>);
+  m.impl("distributed_move", kKernel<&Move>);
+  m.impl("distributed_attention", BoxedKernel<&AttentionOperator>());
+  m.impl("distributed_plan", BoxedKernel<&PlanOperator>());
 }
 
 }  // namespace heed::nn::distributed

@@ -1,10 +1,10 @@
-#include "distributed/order.h"
-
 #include <algorithm>
 #include <limits>
 #include <optional>
 
 #include <ATen/ATen.h>
+
+#include "distributed/blocks.h"
 
 namespace heed::nn::distributed {
 namespace {

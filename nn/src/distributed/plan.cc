@@ -1,9 +1,9 @@
-#include "distributed/plan.h"
-
 #include <algorithm>
 #include <cstddef>
-#include <cstdio>
+#include <iomanip>
 #include <numeric>
+#include <optional>
+#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -44,16 +44,12 @@ Sizes SizesOf(const Call& call, Operands& of, int64_t rotation) {
           .rotation = rotation};
 }
 
-struct Bytes {
-  std::vector<int64_t> forward, backward;  // by rank
-};
-
 // Widths of the gradients of keys and values that are wanted.
 int64_t ReturnedWidth(const Call& call, const Sizes& sizes) {
   return (call.needs[1] ? sizes.head_dim : 0) + (call.needs[2] ? sizes.value_dim : 0);
 }
 
-Bytes RingBytes(const Call& call, const Sizes& sizes) {
+void AddRingBytes(const Call& call, const Sizes& sizes, Plan& plan) {
   const int ranks = call.exchange.ranks();
   std::vector<int64_t> sent(static_cast<std::size_t>(ranks)), taken(sent.size());
   for (int at = 0; at < ranks; ++at) {
@@ -66,38 +62,34 @@ Bytes RingBytes(const Call& call, const Sizes& sizes) {
     }
   }
   const int64_t rows = sizes.batch * sizes.kv_heads;
-  Bytes bytes;
   for (int rank = 0; rank < ranks; ++rank) {
     const auto r = static_cast<std::size_t>(rank);
     const int64_t forward = sent[r] * rows * (sizes.head_dim + sizes.value_dim) * sizes.narrow;
     const int64_t home = taken[r] * rows * ReturnedWidth(call, sizes) * sizes.wide;
-    bytes.forward.push_back(forward);
-    bytes.backward.push_back(call.needs_gradient ? forward + home + sizes.Sums(rank, ranks) : 0);
+    plan.forward_bytes.push_back(forward);
+    plan.backward_bytes.push_back(call.needs_gradient ? forward + home + sizes.Sums(rank, ranks) : 0);
   }
-  return bytes;
 }
 
-Bytes AllToAllBytes(const Call& call, const Sizes& sizes) {
+void AddAllToAllBytes(const Call& call, const Sizes& sizes, Plan& plan) {
   const DealtHeads& heads = call.heads;
   const int ranks = call.exchange.ranks();
   const int64_t others = ranks - 1, own_heads = heads.Queries(0).length(), figures = call.statistics ? 4 : 1;
   int64_t keys_read = 0;
   for (int rank = 0; rank < ranks; ++rank) keys_read += heads.Keys(rank).length();
-  Bytes bytes;
   for (int rank = 0; rank < ranks; ++rank) {
     const int64_t queries = call.queries.length(rank), keys = call.keys.length(rank), own_keys = heads.Keys(rank).length();
     const int64_t queries_elsewhere = call.queries.total() - queries, keys_elsewhere = call.keys.total() - keys;
     const int64_t there = others * queries * own_heads * sizes.head_dim * sizes.narrow +
                           keys * (keys_read - own_keys) * (sizes.head_dim + sizes.value_dim) * sizes.narrow;
     const int64_t back = queries_elsewhere * own_heads * (sizes.value_dim * sizes.narrow + figures * sizes.wide);
-    bytes.forward.push_back(sizes.batch * (there + back));
+    plan.forward_bytes.push_back(sizes.batch * (there + back));
     const int64_t arriving =
         others * queries * own_heads * (sizes.value_dim * sizes.narrow + (call.returns_lse ? sizes.wide : 0));
     int64_t leaving = call.needs[0] ? queries_elsewhere * own_heads * sizes.head_dim * sizes.narrow : 0;
     leaving += keys_elsewhere * own_keys * ReturnedWidth(call, sizes) * (heads.Shared() ? sizes.wide : sizes.narrow);
-    bytes.backward.push_back(call.needs_gradient ? sizes.batch * (arriving + leaving) + sizes.Sums(rank, ranks) : 0);
+    plan.backward_bytes.push_back(call.needs_gradient ? sizes.batch * (arriving + leaving) + sizes.Sums(rank, ranks) : 0);
   }
-  return bytes;
 }
 
 // The pairs that each rank computes under the ring.
@@ -120,36 +112,6 @@ std::string RingRefusal(const Call& call) {
   return {};
 }
 
-// What each of the methods would do.
-class Plans {
- public:
-  Plans(const Call& call, Operands& operands, int64_t rotation)
-      : call_(call), sizes_(SizesOf(call, operands, rotation)), pairs_(PairsOf(call)) {}
-
-  std::string Refusal(Method method) const { return method == Method::kRing ? RingRefusal(call_) : call_.heads.Refusal(); }
-
-  Plan Of(Method method, std::string reason) const {
-    Bytes bytes = method == Method::kRing ? RingBytes(call_, sizes_) : AllToAllBytes(call_, sizes_);
-    Plan plan{method, std::move(reason), std::move(bytes.forward), std::move(bytes.backward), pairs_};
-    if (plan.pairs && method == Method::kAllToAll) std::ranges::fill(*plan.pairs, Sum() / call_.exchange.ranks());
-    return plan;
-  }
-
-  // How many times the mean the busiest rank computes under the ring; 1 where that is not counted.
-  double Busiest() const {
-    if (!pairs_) return 1;
-    return static_cast<double>(std::ranges::max(*pairs_)) * call_.exchange.ranks() /
-           static_cast<double>(std::max<int64_t>(1, Sum()));
-  }
-
- private:
-  int64_t Sum() const { return std::accumulate(pairs_->begin(), pairs_->end(), int64_t{0}); }
-
-  const Call& call_;
-  Sizes sizes_;
-  std::optional<std::vector<int64_t>> pairs_;
-};
-
 int64_t BusiestBytes(const Plan& plan) {
   int64_t most = 0;
   for (std::size_t r = 0; r < plan.forward_bytes.size(); ++r)
@@ -157,35 +119,42 @@ int64_t BusiestBytes(const Plan& plan) {
   return most;
 }
 
-std::string TwoDigits(double number) {
-  std::array<char, 32> text{};
-  std::snprintf(text.data(), text.size(), "%.2f", number);
-  return text.data();
-}
-
 }  // namespace
 
 Plan PlanOf(const Call& call, Operands operands, int64_t rotation, Method method) {
-  const Plans plans(call, operands, rotation);
-  const std::string ring = plans.Refusal(Method::kRing), all_to_all = plans.Refusal(Method::kAllToAll);
+  const Sizes sizes = SizesOf(call, operands, rotation);
+  const std::optional<std::vector<int64_t>> pairs = PairsOf(call);
+  const int64_t all_pairs = pairs ? std::accumulate(pairs->begin(), pairs->end(), int64_t{0}) : 0;
+  const auto plan = [&](Method chosen, std::string reason) {
+    Plan made{chosen, std::move(reason), {}, {}, pairs};
+    (chosen == Method::kRing ? AddRingBytes : AddAllToAllBytes)(call, sizes, made);
+    if (pairs && chosen == Method::kAllToAll) std::ranges::fill(*made.pairs, all_pairs / call.exchange.ranks());
+    return made;
+  };
+  const std::string ring = RingRefusal(call), all_to_all = call.heads.Refusal();
   if (method != Method::kAuto) {
     const std::string& refusal = method == Method::kRing ? ring : all_to_all;
     if (!refusal.empty()) Refuse("method: '", method == Method::kRing ? "ring" : "all_to_all", "' is not possible: ", refusal);
-    return plans.Of(method, "requested");
+    return plan(method, "requested");
   }
   if (!ring.empty() && !all_to_all.empty()) {
     Refuse("method: neither is possible: ring: ", ring, "; all_to_all: ", all_to_all);
   }
   if (call.exchange.ranks() == 1) {
-    return plans.Of(ring.empty() ? Method::kRing : Method::kAllToAll, "one rank sends nothing");
+    return plan(ring.empty() ? Method::kRing : Method::kAllToAll, "one rank sends nothing");
   }
-  if (!all_to_all.empty()) return plans.Of(Method::kRing, "all_to_all is not possible: " + all_to_all);
-  if (!ring.empty()) return plans.Of(Method::kAllToAll, "the ring is not possible: " + ring);
-  if (plans.Busiest() > kUneven) {
-    return plans.Of(Method::kAllToAll, "under the ring the busiest rank computes " + TwoDigits(plans.Busiest()) +
-                                           " times the mean; a zigzag layout would balance it");
+  if (!all_to_all.empty()) return plan(Method::kRing, "all_to_all is not possible: " + all_to_all);
+  if (!ring.empty()) return plan(Method::kAllToAll, "the ring is not possible: " + ring);
+  const double busiest = pairs ? static_cast<double>(std::ranges::max(*pairs)) * call.exchange.ranks() /
+                                     static_cast<double>(std::max<int64_t>(1, all_pairs))
+                               : 1;
+  if (busiest > kUneven) {
+    std::ostringstream reason;
+    reason << std::fixed << std::setprecision(2) << "under the ring the busiest rank computes " << busiest
+           << " times the mean; a zigzag layout would balance it";
+    return plan(Method::kAllToAll, reason.str());
   }
-  Plan by_ring = plans.Of(Method::kRing, {}), by_heads = plans.Of(Method::kAllToAll, {});
+  Plan by_ring = plan(Method::kRing, {}), by_heads = plan(Method::kAllToAll, {});
   const int64_t ring_bytes = BusiestBytes(by_ring), heads_bytes = BusiestBytes(by_heads);
   Plan& chosen = heads_bytes < ring_bytes ? by_heads : by_ring;
   chosen.reason = c10::str("the busiest rank sends ", ring_bytes, " bytes under the ring, ", heads_bytes, " under all_to_all");

@@ -10,7 +10,6 @@
 #include <ATen/FuncTorchTLS.h>
 #include <torch/csrc/autograd/functions/utils.h>
 
-#include "distributed/plan.h"
 #include "operator_node.h"
 #include "refuse.h"
 #include "tensor_view.h"
@@ -79,8 +78,8 @@ PreparedCall Prepared(const Exchange& exchange, Request request) {
 }
 
 // saved: what the method's forward pass has saved, then the operands.
-variable_list GradientsOf(const variable_list& d_results, const variable_list& saved, const std::vector<bool>& /*wanted*/,
-                          const std::vector<c10::IValue>& numbers) {
+variable_list GradientsOfRanks(const variable_list& d_results, const variable_list& saved, const std::vector<bool>& /*wanted*/,
+                               const std::vector<c10::IValue>& numbers) {
   return Once("attention", Joined(d_results, saved), [&] {
     const SharedCall call = HeldIn<Call>(numbers[0]);
     const Operands operands = OperandsIn(at::ArrayRef<at::Tensor>(saved).slice(saved.size() - Operands::kCount));
@@ -114,7 +113,7 @@ AttentionOutput Computed(const PreparedCall& prepared) {
   }
   RefuseTangents(call->exchange.function().c_str(), all);
   if (!call->needs_gradient) return result;
-  const auto node = MakeNode<OperatorNode>(ring ? "HeedRingBackward" : "HeedAllToAllBackward", &GradientsOf, all,
+  const auto node = MakeNode<OperatorNode>(ring ? "HeedRingBackward" : "HeedAllToAllBackward", &GradientsOfRanks, all,
                                            std::vector<c10::IValue>{Held(call), ring}, /*joint=*/true);
   for (const at::Tensor* of : {&result.output, &result.lse}) torch::autograd::set_history(*of, node);
   node->Save(saved, /*outputs=*/true);

@@ -52,6 +52,14 @@ PreparedCall Agreed(const Exchange& exchange, const std::function<Request()>& re
 
 AttentionOutput Computed(const PreparedCall& prepared);
 
+// zigzag (to: kZigzag) and unzigzag (to: kContiguous), which the exchange has the name of.
+at::Tensor Moved(const Exchange& exchange, const at::Tensor& given, int64_t dim, Layout to);
+
+// distributed::attention, of which each rank gets its share of the gradients that are those of the whole sequence.
+AttentionOutput AttentionOfShares(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+                                  const c10::intrusive_ptr<c10d::ProcessGroup>& group, const AttentionOptions& options,
+                                  Choice choice);
+
 }  // namespace heed::nn::distributed
 
 #endif  // HEED_NN_SRC_DISTRIBUTED_PREPARED_CALL_H_

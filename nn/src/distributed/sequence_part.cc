@@ -1,7 +1,6 @@
 #include "heed/nn/sequence_part.h"
 
 #include <memory>
-#include <optional>
 #include <utility>
 #include <vector>
 
@@ -10,9 +9,8 @@
 
 #include "attention_call.h"
 #include "distributed/parts.h"
-#include "heed/nn/attention_position.h"
+#include "distributed/prepared_call.h"
 #include "heed/nn/dropout.h"
-#include "operator_node.h"
 #include "refuse.h"
 #include "sequence.h"
 
@@ -49,53 +47,6 @@ void RequireOwnSteps(int64_t steps) {
   }
 }
 
-// The tensor, whose gradient is divided by the number of ranks: attention returns that of all of them, and each hands on its
-// share.
-at::Tensor Shared(const at::Tensor& x, int64_t ranks) {
-  if (!WantsNode(x)) return x;
-  at::Tensor shared = x.view_as(x);
-  shared.register_hook([ranks](const at::Tensor& gradient) { return gradient.defined() ? gradient / ranks : gradient; });
-  return shared;
-}
-
-AttentionTensors Shared(AttentionTensors tensors, int64_t ranks) {
-  for (at::Tensor* tensor : tensors.All()) *tensor = Shared(*tensor, ranks);
-  return tensors;
-}
-
-// A scheme whose parameters get this rank's share of their gradients. As it is no module, attention leaves those of a rotation,
-// which turns a rank's own tokens, as they are.
-class SharedScheme : public AttentionPosition {
- public:
-  SharedScheme(std::shared_ptr<const AttentionPosition> scheme, int64_t ranks) : scheme_(std::move(scheme)), ranks_(ranks) {}
-  AttentionTensors tensors() const override { return Shared(scheme_->tensors(), ranks_); }
-  bool symmetric() const override { return scheme_->symmetric(); }
-  std::optional<PositionProgram> program() const override {
-    std::optional<PositionProgram> program = scheme_->program();
-    if (program) {
-      for (at::Tensor& table : program->tables) table = Shared(table, ranks_);
-    }
-    return program;
-  }
-  std::optional<double> default_scale(int64_t head_dim) const override { return scheme_->default_scale(head_dim); }
-  int64_t axes() const override { return scheme_->axes(); }
-  bool places() const override { return scheme_->places(); }
-  TokenPositions place(const TokenPositions& positions, int64_t steps) const override {
-    return scheme_->place(positions, steps);
-  }
-  bool turns_once() const override { return scheme_->turns_once(); }
-  bool rotates() const override { return scheme_->rotates(); }
-  std::pair<at::Tensor, at::Tensor> rotate(const at::Tensor& query, const at::Tensor& key,
-                                           const TokenPositions& query_positions,
-                                           const TokenPositions& key_positions) const override {
-    return scheme_->rotate(query, key, query_positions, key_positions);
-  }
-
- private:
-  std::shared_ptr<const AttentionPosition> scheme_;
-  int64_t ranks_;
-};
-
 }  // namespace
 
 SequencePart::SequencePart(const c10::intrusive_ptr<c10d::ProcessGroup>& group, int64_t steps, Choice choice) {
@@ -125,11 +76,7 @@ AttentionOutput AttentionOverSequence(const at::Tensor& query, const at::Tensor&
                                       const AttentionOptions& options) {
   if (distributed::active_part == nullptr) return attention(query, key, value, options);
   const distributed::SequencePart::State& part = *distributed::active_part;
-  const int64_t ranks = part.parts.ranks();
-  AttentionOptions own = options;
-  own.tensors() = distributed::Shared(options.tensors(), ranks);
-  if (options.position()) own.position(std::make_shared<const distributed::SharedScheme>(options.position(), ranks));
-  return distributed::attention(query, key, value, part.group, own, part.choice);
+  return distributed::AttentionOfShares(query, key, value, part.group, options, part.choice);
 }
 
 int64_t StepsOfSequence(int64_t steps) {

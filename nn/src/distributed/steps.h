@@ -14,13 +14,13 @@
 
 namespace heed::nn::distributed {
 
-// Some keys and values of one rank: for each of its pieces, those from the first to the last that are needed.
+// Some keys of one rank: for each of its pieces, those from the first to the last that are needed.
 struct HeldKeys {
   std::vector<Piece> pieces;
-  std::vector<at::Tensor> tensors;  // each [B, Hkv, tokens of all pieces, width]
+  at::Tensor rows;  // [B, Hkv, tokens of all pieces, width]: a key and its value side by side, or gradients of them
 
-  // Of one tensor, some keys of a piece.
-  at::Tensor Of(std::size_t tensor, std::size_t piece, Piece columns) const;
+  // Some keys of a piece.
+  at::Tensor Of(std::size_t piece, Piece columns) const;
 };
 
 // What to compute with some keys that are held, and where its queries and keys lie here.
@@ -38,29 +38,29 @@ class Steps {
   explicit Steps(const Call& call) : call_(&call) {}
 
   // Step by step: whose keys are there, and who computes with this rank's meanwhile. The next ones are on their way. given:
-  // this rank's keys and values.
+  // this rank's keys and values, side by side.
   using Step = std::function<void(int source, int taker, const HeldKeys& held)>;
-  void Travel(const std::vector<at::Tensor>& given, const std::string& what, const Step& step) const;
+  void Travel(const at::Tensor& given, const std::string& what, const Step& step) const;
 
   std::vector<HeldBlock> Blocks(const HeldKeys& held) const;
 
-  // Gradients of a source's keys go to it, and arrive from the taker, who had this rank's; [B, Hkv, tokens, width] like `own`.
+  // Gradients of a source's keys go to it, and arrive from the taker, who had this rank's, [B, Hkv, tokens, width].
   struct WayHome {
     int taker;
-    std::vector<at::Tensor> arriving;
+    at::Tensor arriving;
     Transfer transfer;
   };
-  WayHome Send(int source, int taker, const std::vector<at::Tensor>& found, const std::vector<at::Tensor>& own) const;
+  WayHome Send(int source, int taker, const at::Tensor& found) const;
 
   // Adds what a rank found of this rank's keys and values to the totals.
-  void Add(int taker, const std::vector<at::Tensor>& found, const std::vector<at::Tensor>& totals) const;
+  void Add(int taker, const at::Tensor& found, const at::Tensor& totals) const;
 
  private:
   struct Fetched {
     HeldKeys held;
     std::optional<Transfer> transfer;
   };
-  Fetched Fetch(int step, const std::vector<at::Tensor>& given, const std::string& what) const;
+  Fetched Fetch(int step, const at::Tensor& given, const std::string& what) const;
   int SourceAt(int step) const;
   int TakerAt(int step) const;
   at::Tensor Local(const at::Tensor& tensor, int rank) const;

@@ -1,5 +1,3 @@
-#include "distributed/zigzag.h"
-
 #include <memory>
 #include <utility>
 #include <vector>
@@ -9,6 +7,7 @@
 
 #include "distributed/agreement.h"
 #include "distributed/parts.h"
+#include "distributed/prepared_call.h"
 #include "operator_node.h"
 #include "refuse.h"
 #include "tensor_view.h"
@@ -54,24 +53,21 @@ at::Tensor Redistributed(const Move& move, const at::Tensor& x) {
     shape[0] = tokens;
     return at::empty(shape, x.options());
   };
-  at::Tensor result = room(after.length(self));
-  ByPeer leaving, arriving;
-  for (const int peer : exchange.Others()) {
+  std::vector<at::Tensor> leaving, rooms;
+  for (int peer = 0; peer < exchange.ranks(); ++peer) {
     std::vector<at::Tensor> taken{x.narrow(0, 0, 0)};
     int64_t tokens = 0;
     for (const Moving& of : Common(before, self, after, peer)) taken.push_back(x.narrow(0, of.from, of.count));
     for (const Moving& of : Common(before, peer, after, self)) tokens += of.count;
-    leaving.emplace_back(peer, at::cat(taken).contiguous());
-    arriving.emplace_back(peer, room(tokens));
+    leaving.push_back(at::cat(taken).contiguous());
+    rooms.push_back(room(tokens));
   }
-  exchange.Swap(leaving, arriving, "whose tokens it takes");
-  for (const Moving& of : Common(before, self, after, self)) {
-    result.narrow(0, of.to, of.count).copy_(x.narrow(0, of.from, of.count));
-  }
-  for (const auto& [peer, tokens] : arriving) {
+  const std::vector<at::Tensor> arrived = exchange.Swap(leaving, std::move(rooms), "whose tokens it takes");
+  at::Tensor result = room(after.length(self));
+  for (int peer = 0; peer < exchange.ranks(); ++peer) {
     int64_t at = 0;
     for (const Moving& of : Common(before, peer, after, self)) {
-      result.narrow(0, of.to, of.count).copy_(tokens.narrow(0, at, of.count));
+      result.narrow(0, of.to, of.count).copy_(arrived[peer].narrow(0, at, of.count));
       at += of.count;
     }
   }

@@ -41,24 +41,24 @@ constexpr std::array<const char*, kCount> NamesOf(const std::array<Member, kCoun
 
 // The tensor options. An undefined tensor is absent.
 struct AttentionTensors {
-  at::Tensor bias;                            // broadcastable to [B, Hq, Nq, Nk]; differentiable; -inf hides
-  at::Tensor relative_bias;                   // [Hq or 1, 2M+1]; differentiable
-  at::Tensor slopes;                          // [Hq]; differentiable
-  at::Tensor content_keys, content_values;    // [2M+1, D], [2M+1, Dv]; differentiable
-  at::Tensor content_queries;                 // [2M+1, D] or, a table a head, [Hq, 2M+1, D]; differentiable
-  at::Tensor transformer_xl_positions;        // [Hq, 2M+1, D]; differentiable; see heed::TransformerXl
-  at::Tensor transformer_xl_bias;             // [Hq, D], with transformer_xl_positions only; differentiable
-  at::Tensor contextual_position;             // [P, D]; differentiable; see heed::ContextualPosition
-  at::Tensor score_reals;                     // [n], the tables of a score program, end to end; differentiable
-  at::Tensor sinks;                           // [Hq], or [B or 1, Hq or 1, Nq or 1]; differentiable; see heed::Sinks
-  at::Tensor mask;                            // bool, broadcastable to [B, Hq, Nq, Nk]
-  at::Tensor query_lengths, key_lengths;      // int64 [B]; key lengths also [B, Nq]
-  at::Tensor prefix_lengths;                  // int64 [B]
-  at::Tensor query_positions, key_positions;  // int64 or float64, [N] or [B, N]; of schemes with axes [B, N, axes]
-  at::Tensor packed_queries, packed_keys;     // int64 [B + 1], cumulative lengths
-  at::Tensor score_wholes;                    // int64 [n], as score_reals
-  at::Tensor mask_reals, mask_wholes;         // [n], int64 [n]: the tables of a mask program
-  at::Tensor column_decay;                    // [D], 0 or more, causal calls only; see heed::ColumnDecay
+  at::Tensor bias{};                              // broadcastable to [B, Hq, Nq, Nk]; differentiable; -inf hides
+  at::Tensor relative_bias{};                     // [Hq or 1, 2M+1]; differentiable
+  at::Tensor slopes{};                            // [Hq]; differentiable
+  at::Tensor content_keys{}, content_values{};    // [2M+1, D], [2M+1, Dv]; differentiable
+  at::Tensor content_queries{};                   // [2M+1, D] or, a table a head, [Hq, 2M+1, D]; differentiable
+  at::Tensor transformer_xl_positions{};          // [Hq, 2M+1, D]; differentiable; see heed::TransformerXl
+  at::Tensor transformer_xl_bias{};               // [Hq, D], with transformer_xl_positions only; differentiable
+  at::Tensor contextual_position{};               // [P, D]; differentiable; see heed::ContextualPosition
+  at::Tensor score_reals{};                       // [n], the tables of a score program, end to end; differentiable
+  at::Tensor sinks{};                             // [Hq], or [B or 1, Hq or 1, Nq or 1]; differentiable; see heed::Sinks
+  at::Tensor mask{};                              // bool, broadcastable to [B, Hq, Nq, Nk]
+  at::Tensor query_lengths{}, key_lengths{};      // int64 [B]; key lengths also [B, Nq]
+  at::Tensor prefix_lengths{};                    // int64 [B]
+  at::Tensor query_positions{}, key_positions{};  // int64 or float64, [N] or [B, N]; of schemes with axes [B, N, axes]
+  at::Tensor packed_queries{}, packed_keys{};     // int64 [B + 1], cumulative lengths
+  at::Tensor score_wholes{};                      // int64 [n], as score_reals
+  at::Tensor mask_reals{}, mask_wholes{};         // [n], int64 [n]: the tables of a mask program
+  at::Tensor column_decay{};                      // [D], 0 or more, causal calls only; see heed::ColumnDecay
 
   struct Member {
     const char* name;

@@ -24,7 +24,7 @@ namespace heed::nn {
 class SelfAttentiveEncoderImpl : public ResidualEncoder {
  public:
   explicit SelfAttentiveEncoderImpl(EncoderOptions options);
-  torch::Tensor forward(const torch::Tensor& X, const torch::Tensor& valid_lens = {}, int64_t offset = 0) override;
+  torch::Tensor Mixed(std::size_t layer, const torch::Tensor& X, const Rows& rows) override;
 
   // A layer's output for the states of its cell, [batch, steps, width] -> the same shape.
   torch::Tensor mix(std::size_t layer, const torch::Tensor& H, const torch::Tensor& lengths = {});
@@ -93,12 +93,9 @@ class OneWayEncoder : public ResidualEncoder {
  public:
   // Throws InvalidArgument that begins with the encoder's name.
   OneWayEncoder(const char* name, EncoderOptions options);
-  torch::Tensor forward(const torch::Tensor& X, const torch::Tensor& valid_lens = {}, int64_t offset = 0) override;
+  torch::Tensor Mixed(std::size_t layer, const torch::Tensor& X, const Rows& rows) override;
 
   std::vector<Reader> readers, reverse_readers;
-
- private:
-  const char* name_;
 };
 extern template class OneWayEncoder<Lstmn>;
 extern template class OneWayEncoder<IntraDecoder>;

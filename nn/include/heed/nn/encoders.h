@@ -68,20 +68,33 @@ struct EncoderOptions {
 // Submodules norm0, ffn_norm0, ffn0, norm1, ..., final_norm.
 class ResidualEncoder : public SequenceEncoder {
  public:
+  torch::Tensor forward(const torch::Tensor& X, const torch::Tensor& valid_lens = {}, int64_t offset = 0) override;
+
   EncoderOptions options;
   std::vector<torch::nn::LayerNorm> norms, ffn_norms;
   std::vector<PositionWiseFFN> ffns;
   torch::nn::LayerNorm final_norm{nullptr};
 
  protected:
-  // Throws InvalidArgument that begins with the encoder's name.
-  ResidualEncoder(const char* name, EncoderOptions options);
+  // Throws InvalidArgument that begins with the encoder's name. in_parts: whether it computes tokens of a SequencePart.
+  ResidualEncoder(const char* name, EncoderOptions options, bool in_parts = false);
+  // Which steps count, [batch], and which are padding, [batch, steps, 1]; undefined where all count.
+  struct Rows {
+    torch::Tensor lengths, padding;
+  };
+  // What a layer's mixing sublayer makes of X.
+  virtual torch::Tensor Mixed(std::size_t /*layer*/, const torch::Tensor& X, const Rows& /*rows*/) { return X; }
   // Registers the norms and feed-forward sublayers of all layers, after the mixing submodules.
   void AddNormsAndFfns();
   // X + dropout(mix(l, norm(X))), then the same with the feed-forward sublayer, for every layer l; post-norm normalises the
   // sums instead.
   using Mix = std::function<torch::Tensor(std::size_t layer, const torch::Tensor& X)>;
   torch::Tensor Layers(torch::Tensor X, const Mix& mix);
+
+  const char* name_;
+
+ private:
+  bool in_parts_;
 };
 
 class AttentionEncoderImpl : public SequenceEncoder {
@@ -108,7 +121,7 @@ TORCH_MODULE(AttentionEncoder);
 class ConvolutionEncoderImpl : public ResidualEncoder {
  public:
   explicit ConvolutionEncoderImpl(EncoderOptions options);
-  torch::Tensor forward(const torch::Tensor& X, const torch::Tensor& valid_lens = {}, int64_t offset = 0) override;
+  torch::Tensor Mixed(std::size_t layer, const torch::Tensor& X, const Rows& rows) override;
 
   std::vector<torch::nn::Conv1d> convolutions;  // [width, width, kernel] each
 };
@@ -117,7 +130,7 @@ TORCH_MODULE(ConvolutionEncoder);
 class RecurrentEncoderImpl : public ResidualEncoder {
  public:
   explicit RecurrentEncoderImpl(EncoderOptions options);
-  torch::Tensor forward(const torch::Tensor& X, const torch::Tensor& valid_lens = {}, int64_t offset = 0) override;
+  torch::Tensor Mixed(std::size_t layer, const torch::Tensor& X, const Rows& rows) override;
 
   std::vector<std::shared_ptr<torch::nn::Module>> cells;  // torch::nn::RNN, GRU or LSTM of one layer, batch first
 };
@@ -130,7 +143,7 @@ TORCH_MODULE(RecurrentEncoder);
 class RecurrentAttentionEncoderImpl : public ResidualEncoder {
  public:
   explicit RecurrentAttentionEncoderImpl(EncoderOptions options);
-  torch::Tensor forward(const torch::Tensor& X, const torch::Tensor& valid_lens = {}, int64_t offset = 0) override;
+  torch::Tensor Mixed(std::size_t layer, const torch::Tensor& X, const Rows& rows) override;
 
   std::vector<std::shared_ptr<torch::nn::Module>> cells;  // as in RecurrentEncoder
   std::vector<MultiHeadAttention> attentions;
@@ -141,7 +154,7 @@ TORCH_MODULE(RecurrentAttentionEncoder);
 class DecomposableEncoderImpl : public ResidualEncoder {
  public:
   explicit DecomposableEncoderImpl(EncoderOptions options);
-  torch::Tensor forward(const torch::Tensor& X, const torch::Tensor& valid_lens = {}, int64_t offset = 0) override;
+  torch::Tensor Mixed(std::size_t layer, const torch::Tensor& X, const Rows& rows) override;
   bool CanStep() const override { return options.causal(); }
   torch::Tensor step(const torch::Tensor& X, LayerCaches& caches) override;
 

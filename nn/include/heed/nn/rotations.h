@@ -56,7 +56,7 @@ class XPosImpl : public torch::nn::Cloneable<XPosImpl>, public AttentionPosition
   explicit XPosImpl(int64_t head_dim, double base = 10000.0, double scale_base = 512.0,
                     RotaryLayout layout = RotaryLayout::kHalf);
   void reset() override {}
-  AttentionTensors tensors() const override;
+  AttentionTensors tensors() const override { return {.column_decay = column_decay_}; }
   bool turns_once() const override { return true; }
   at::Tensor rotate_query(const at::Tensor& query, const TokenPositions& positions) const override;
   at::Tensor rotate_key(const at::Tensor& key, const TokenPositions& positions) const override;

@@ -21,7 +21,7 @@ class AlibiImpl : public torch::nn::Cloneable<AlibiImpl>, public AttentionPositi
  public:
   explicit AlibiImpl(int64_t heads, bool symmetric = true, bool trainable = false);
   void reset() override;
-  AttentionTensors tensors() const override;
+  AttentionTensors tensors() const override { return {.slopes = slopes}; }
   bool symmetric() const override { return symmetric_; }
   // Casts to 16 bits leave the slopes float32, since they would round them.
   void to(torch::Device device, torch::Dtype dtype, bool non_blocking = false) override;
@@ -40,7 +40,7 @@ class RelativeBiasImpl : public torch::nn::Cloneable<RelativeBiasImpl>, public A
  public:
   RelativeBiasImpl(int64_t heads, int64_t max_distance);
   void reset() override;
-  AttentionTensors tensors() const override;
+  AttentionTensors tensors() const override { return {.relative_bias = relative_bias}; }
   torch::Tensor relative_bias;  // [heads, 2 * max_distance + 1]
 
  private:
@@ -56,7 +56,7 @@ class T5BiasImpl : public torch::nn::Cloneable<T5BiasImpl>, public AttentionPosi
   explicit T5BiasImpl(int64_t heads, T5Options options = {});
   void reset() override;
   at::Tensor table() const;  // the bias by head and offset, [heads, 2 * max_distance + 1]
-  AttentionTensors tensors() const override;
+  AttentionTensors tensors() const override { return {.relative_bias = table()}; }
   torch::Tensor weight;  // [buckets, heads]
 
  private:
@@ -74,7 +74,9 @@ class ShawImpl : public torch::nn::Cloneable<ShawImpl>, public AttentionPosition
   // value_dim 0: head_dim.
   ShawImpl(int64_t head_dim, int64_t max_distance, bool with_values = true, bool with_queries = false, int64_t value_dim = 0);
   void reset() override;
-  AttentionTensors tensors() const override;
+  AttentionTensors tensors() const override {
+    return {.content_keys = keys, .content_values = values, .content_queries = queries};
+  }
   torch::Tensor keys;     // [2 * max_distance + 1, head_dim]
   torch::Tensor values;   // [2 * max_distance + 1, value_dim]; undefined without values
   torch::Tensor queries;  // [2 * max_distance + 1, head_dim]; undefined without queries
@@ -139,7 +141,7 @@ class CopeImpl : public torch::nn::Cloneable<CopeImpl>, public AttentionPosition
   // max_position: the number of positions, from 0.
   explicit CopeImpl(int64_t head_dim, int64_t max_position = 64);
   void reset() override;
-  AttentionTensors tensors() const override;
+  AttentionTensors tensors() const override { return {.contextual_position = table}; }
   torch::Tensor table;  // [max_position, head_dim], shared by all heads; zeros at first
 
  private:
