@@ -182,11 +182,6 @@ class calls:
         return "\n".join(lines)
 
 
-def _log() -> None:
-    counted = calls()
-    counted.__enter__()
-    atexit.register(lambda: print(f"HEED_LOG: {counted}", file=sys.stderr))
-
-
 if os.environ.get("HEED_LOG") == "1":
-    _log()
+    _all = calls().__enter__()
+    atexit.register(lambda: print(f"HEED_LOG: {_all}", file=sys.stderr))
