@@ -15,12 +15,11 @@ from .._programs import MaskProgram, ScoreProgram
 from ..book._scheme_choice import scheme_maker
 from ..positions import None_, ProgramScheme, Scheme
 from ..positions._scheme import InputScheme
-from ._comparison import Fault, LeftOut, drawn
+from ._comparison import Fault, LeftOut, drawn, in_short, is_refusal
 from ._copies import compiled, copies, state, threads
 from ._gradients import gradients
 from ._kinds import empty, meta, strides, types
 from ._places import moved, positions, times
-from ._refusals import in_short, is_refusal
 from ._report import Outcome, SchemeReport
 from ._rows import cache, call, left_padding, packed, ragged_cache, rows
 from ._subjects import AttentionCall, Captured, ModuleCall, Subject

@@ -9,8 +9,7 @@ from typing import Any
 
 import torch
 
-from ._comparison import Fault, drawn, place_of
-from ._refusals import is_refusal
+from ._comparison import Fault, drawn, is_refusal, place_of
 from ._subjects import AttentionCall, Subject
 
 _STEPS = (1e-6, 1e-7)  # the second where a kink lies within the first
