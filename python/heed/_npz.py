@@ -105,7 +105,7 @@ def npz_members(path: str) -> Iterator[dict[str, Member]]:
     """The arrays of a file by name. RuntimeError, which names the file and what is wrong, for anything but arrays of numbers."""
     with open_regular(path) as file:
         with _told(path):
-            archive = zipfile.ZipFile(_BoundedReads(file))  # type: ignore[call-overload]
+            archive = zipfile.ZipFile(_BoundedReads(file))
             infos = archive.infolist()
             if len(infos) > _MOST_MEMBERS:
                 raise ValueError(f"more than {_MOST_MEMBERS} arrays")
