@@ -25,11 +25,6 @@ def _processor() -> str:
     return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), platform.machine())
 
 
-def _installed() -> dict[str, str]:
-    found = {name: _version(name) for name in _PACKAGES}
-    return {name: version for name, version in found.items() if version}
-
-
 def _version(name: str) -> str:
     try:
         return importlib.metadata.version(name)
@@ -49,7 +44,7 @@ def main(arguments: list[str] | None = None) -> int:
     chosen = parser.parse_args(given)
     facts = importlib.import_module("heed.jax" if heed._LACKS else "heed").info()
     facts |= {"python": platform.python_version(), "processor": _processor(), "cores": os.cpu_count(), "system": platform.platform()}
-    facts |= {name: version for name, version in _installed().items() if name not in facts}
+    facts |= {name: version for name in _PACKAGES if name not in facts and (version := _version(name))}
     facts |= {"settings": [f"{name}={value}" for name, value in sorted(os.environ.items()) if name.startswith(_VARIABLES)]}
     if chosen.json:
         print(json.dumps(facts))

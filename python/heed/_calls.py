@@ -75,16 +75,47 @@ def _reason(tensor: torch.Tensor, frames: list[types.FrameType]) -> str:
     return "not replaced: heed.enable() or heed.convert(model)"
 
 
-class _Watch(TorchDispatchMode):
-    """Counts calls without changing PyTorch's computation."""
+class calls(TorchDispatchMode):
+    """Counts calls of attention inside of `with heed.calls() as seen:` by module, heed's and PyTorch's.
+
+        with heed.calls() as seen:
+            model(x)
+        print(seen)
+
+    Counting changes no result and no choice of PyTorch's functions. It sees heed.attention under every name;
+    scaled_dot_product_attention, flex_attention and the fast paths of torch.nn's layers where PyTorch computes them; and
+    softmax of a matrix product of the same shape, by which layers compute attention themselves. Checkpoints that are computed
+    again count again; a compiled graph counts as its outermost module. It sees only the calling thread, and costs some
+    microseconds for each of PyTorch's operations inside, and nothing outside.
+
+    With the environment variable HEED_LOG=1 it counts from `import heed` on, in the thread that imports it, and prints to
+    standard error when Python ends.
+    """
 
     supports_higher_order_operators = True
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self.counts: collections.Counter[tuple[str, str, bool, str]] = collections.Counter()
+        self._counts: collections.Counter[tuple[str, str, bool, str]] = collections.Counter()
         self._product: tuple[int, ...] = ()
         self._names: dict[int, tuple[torch.nn.Module, dict[int, str]]] = {}
+
+    def __enter__(self) -> calls:
+        super().__enter__()  # type: ignore[no-untyped-call]
+        return self
+
+    @property
+    def rows(self) -> list[Call]:
+        """The counts so far, in order of first calls."""
+        return [Call(*key, times) for key, times in self._counts.items()]
+
+    def __str__(self) -> str:
+        """A line for each row, after the sum."""
+        ours, all_of_them = (sum(r.times for r in self.rows if r.by_heed or not only) for only in (True, False))
+        lines = [f"heed computed {ours} of {all_of_them} calls of attention"]
+        for module, function, by_heed, note, times in self.rows:
+            lines.append(f"{'+' if by_heed else '-'} {times:6} {module}: {function}{f' ({note})' if note else ''}")
+        return "\n".join(lines)
 
     @classmethod
     def is_infra_mode(cls) -> bool:
@@ -126,7 +157,7 @@ class _Watch(TorchDispatchMode):
             note = "not replaced: heed.enable()"
         elif not by_heed:
             note = "heed.convert(model) says whether heed can"
-        self.counts[self._caller(frames), function, by_heed, note] += 1
+        self._counts[self._caller(frames), function, by_heed, note] += 1
 
     def _caller(self, frames: list[types.FrameType]) -> str:
         modules = [m for f in frames if isinstance(m := f.f_locals.get("self"), torch.nn.Module)]
@@ -141,52 +172,6 @@ class _Watch(TorchDispatchMode):
         return f"{type(root).__name__}.{name}" if name else type(root).__name__
 
 
-class calls:
-    """Counts calls of attention inside of `with heed.calls() as seen:` by module, heed's and PyTorch's.
-
-        with heed.calls() as seen:
-            model(x)
-        print(seen)
-
-    Counting changes no result and no choice of PyTorch's functions. It sees heed.attention under every name;
-    scaled_dot_product_attention, flex_attention and the fast paths of torch.nn's layers where PyTorch computes them; and
-    softmax of a matrix product of the same shape, by which layers compute attention themselves. Checkpoints that are computed
-    again count again; a compiled graph counts as its outermost module. It sees only the calling thread, and costs some
-    microseconds for each of PyTorch's operations inside, and nothing outside.
-
-    With the environment variable HEED_LOG=1 it counts from `import heed` on, in the thread that imports it, and prints to
-    standard error when Python ends.
-    """
-
-    def __init__(self) -> None:
-        self._watch = _Watch()
-
-    def __enter__(self) -> calls:
-        self._watch.__enter__()  # type: ignore[no-untyped-call]
-        return self
-
-    def __exit__(self, *exception: Any) -> None:
-        self._watch.__exit__(*exception)  # type: ignore[no-untyped-call]
-
-    @property
-    def rows(self) -> list[Call]:
-        """The counts so far, in order of first calls."""
-        return [Call(*key, times) for key, times in self._watch.counts.items()]
-
-    def __str__(self) -> str:
-        """A line for each row, after the sum."""
-        ours, all_of_them = (sum(r.times for r in self.rows if r.by_heed or not only) for only in (True, False))
-        lines = [f"heed computed {ours} of {all_of_them} calls of attention"]
-        for module, function, by_heed, note, times in self.rows:
-            lines.append(f"{'+' if by_heed else '-'} {times:6} {module}: {function}{f' ({note})' if note else ''}")
-        return "\n".join(lines)
-
-
-def _log() -> None:
-    counted = calls()
-    counted.__enter__()
-    atexit.register(lambda: print(f"HEED_LOG: {counted}", file=sys.stderr))
-
-
 if os.environ.get("HEED_LOG") == "1":
-    _log()
+    _all = calls().__enter__()
+    atexit.register(lambda: print(f"HEED_LOG: {_all}", file=sys.stderr))

@@ -7,6 +7,15 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
+STATISTICS = {
+    "entropy": "-sum_j p[j] log p[j]: 0 where one key has all the weight, log(n) where n keys share it equally.",
+    "max_weight": "The largest p[j]; its derivative is that of the first key that has it.",
+    "mean_distance": "sum_j p[j] |key position - query position|, where a sink stands at the query.",
+}
+WEIGHTS_OF = {
+    "heads": "Integers within 0..Hq-1, in any order; None means all heads.",
+    "rows": "Integers within 0..Nq-1, in any order; None means all queries.",
+}
 
 
 def describe(fields: type, **texts: str) -> None:

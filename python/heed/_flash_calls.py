@@ -36,13 +36,14 @@ class Settings(NamedTuple):
         """The settings of one batch row."""
         return self if self.alibi_slopes is None or not self.by_row else self._replace(alibi_slopes=self.alibi_slopes[row])
 
-    def check(self, batch: int, heads: int) -> None:
-        """TypeError and ValueError for slopes of another shape and for a wrong window."""
+    def checked(self, batch: int, heads: int) -> Settings:
+        """The settings for so many rows. TypeError and ValueError for slopes of another shape and for a wrong window."""
         if not isinstance(self.window_size, (tuple, list)) or len(self.window_size) != 2:
             raise TypeError(f"window_size: expected (left, right), got {self.window_size!r}")
         slopes = self.alibi_slopes
         if slopes is not None and tuple(slopes.shape) not in ((heads,), (batch, heads)):
             raise ValueError(f"alibi_slopes: expected shape [{heads}] or [{batch}, {heads}], got {list(slopes.shape)}")
+        return self if batch else self._replace(alibi_slopes=None)  # there is no row that could have slopes
 
     def options(self) -> dict[str, Any]:
         """The settings as arguments of heed.attention."""
@@ -69,9 +70,7 @@ def dense(
         if tensor.dim() != 4:
             raise ValueError(f"{name}: expected 4 dimensions [batch, steps, heads, width], got shape {list(tensor.shape)}")
     batch, queries, heads, _ = q.shape
-    settings.check(batch, heads)
-    if batch == 0:
-        settings = settings._replace(alibi_slopes=None)  # there is no row that could have slopes
+    settings = settings.checked(batch, heads)
     if settings.dropout_p > 0:
         more = {"seed": drawn_seed(more.get("seed")), "batch_offset": more.get("batch_offset", 0), **more}
     if settings.by_row:
@@ -156,9 +155,7 @@ def varlen(
     _check_offsets("cu_seqlens_k", of_keys, batch, k.shape[0])
     if used is not None and (used.shape != (batch,) or bool(((used < 0) | (used > of_keys.diff())).any())):
         raise ValueError(f"seqused_k: expected lengths within those of the keys, {of_keys.diff().tolist()}, got {used.tolist()}")
-    settings.check(batch, q.shape[1])
-    if batch == 0:
-        settings = settings._replace(alibi_slopes=None)  # there is no row that could have slopes
+    settings = settings.checked(batch, q.shape[1])
     seed = drawn_seed(None) if settings.dropout_p > 0 else None
     if not settings.by_row:
         more: dict[str, Any] = {} if used is None else {"key_lengths": used}

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from ._attention import attention
-from ._call import in_float32, sums_narrow
+from ._call import check_operand, in_float32, sums_narrow
 from ._compiler import break_graph
 from ._plain_tensors import are_plain
 from ._programs import MaskProgram, ScoreProgram, mask, score
@@ -54,8 +54,7 @@ def _mask_of(block_mask: Any) -> MaskProgram:
 
 def _check(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, block_mask: Any, enable_gqa: bool) -> None:
     for name, tensor in (("query", query), ("key", key), ("value", value)):
-        if tensor.dim() != 4:
-            raise ValueError(f"{name}: expected 4 dimensions [batch, heads, steps, width], got shape {list(tensor.shape)}")
+        check_operand(name, tensor)
     if not enable_gqa and query.shape[1] != key.shape[1]:
         raise ValueError(
             f"key: {key.shape[1]} heads where query has {query.shape[1]}; grouped heads need enable_gqa=True"
@@ -113,24 +112,14 @@ def flex_attention(
     return attend(query, key, value, score_mod, block_mask, scale, enable_gqa, return_lse, return_aux)
 
 
-def _attend(
-    query: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor,
-    score_mod: ScoreMod | ScoreProgram | None,
-    block_mask: Any,
-    scale: float | None,
-    enable_gqa: bool,
-    return_lse: bool,
-    return_aux: Any,
-) -> Any:
+def _attend(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, *further: Any) -> Any:
+    score_mod, block_mask, scale, enable_gqa, return_lse, return_aux = further
     if return_lse and return_aux is not None:
         raise ValueError("return_lse: expected False beside return_aux, which asks for it by AuxRequest(lse=True)")
     blocks = None if block_mask is None or isinstance(block_mask, MaskProgram) else block_mask
     _check(query, key, value, blocks, enable_gqa)
     if key.shape[0] == 1 != query.shape[0]:
         if sums_narrow((key, value)):
-            further = (score_mod, block_mask, scale, enable_gqa, return_lse, return_aux)
             return in_float32(lambda q, k, v: _attend(q, k, v, *further), query, key, value)
         key, value = (t.expand(query.shape[0], -1, -1, -1) for t in (key, value))
     options: dict[str, Any] = {}

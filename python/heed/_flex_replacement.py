@@ -1,4 +1,4 @@
-"""Replaces PyTorch's flex_attention by heed's, inside a context or in the whole program."""
+"""Replaces PyTorch's flex_attention by heed's, inside a context or in the whole program, and there further functions."""
 
 from __future__ import annotations
 
@@ -21,25 +21,24 @@ _scope = Scope("heed.replace_flex_attention")
 _lock = threading.Lock()
 
 
-def _stub(  # type: ignore[no-untyped-def]
-    query, key, value, score_mod=None, block_mask=None, scale=None, enable_gqa=False, return_lse=False, kernel_options=None, *,
-    return_aux=None,
-):  # fmt: skip
-    # Its code stands in PyTorch's function and sees the global names of PyTorch's module.
-    from heed._flex_replacement import call
+def _stub(*args: Any, **kwargs: Any) -> Any:
+    # Its code stands in PyTorch's functions, with their names here, and sees the global names of their modules.
+    from heed._flex_replacement import CodeReplacement
 
-    return call(
-        query, key, value, score_mod, block_mask, scale, enable_gqa, return_lse, kernel_options, return_aux=return_aux
-    )
+    return CodeReplacement.by_name["NAME"].ours(*args, **kwargs)
 
 
 class CodeReplacement:
     """Exchanges the code of a PyTorch function, which reaches callers under any name; torch.compile notices and compiles anew."""
 
-    def __init__(self, module: types.ModuleType, name: str, stub: Callable[..., Any]) -> None:
-        self.users, self.everywhere = 0, False
+    by_name: dict[str, CodeReplacement] = {}
+
+    def __init__(self, module: types.ModuleType, name: str, ours: Callable[..., Any]) -> None:
+        self.users, self.everywhere, self.ours = 0, False, ours
         self.native: Callable[..., Any] = getattr(module, name)
-        self._module, self._name, self._stub, self._found = module, name, stub, None  # type: Any, str, Any, Any
+        self._module, self._name, self._found = module, name, None  # type: Any, str, Any
+        self._code = _stub.__code__.replace(co_consts=tuple(name if of == "NAME" else of for of in _stub.__code__.co_consts))
+        self.by_name[name] = self
 
     def add_user(self) -> None:
         """Counts a user; the first exchanges the code. RuntimeError where the function is no longer PyTorch's."""
@@ -50,13 +49,13 @@ class CodeReplacement:
             native = types.FunctionType(found.__code__, found.__globals__, found.__name__, found.__defaults__)
             native.__kwdefaults__ = found.__kwdefaults__
             self.native, self._found = native, found
-            found.__code__ = self._stub.__code__
+            found.__code__ = self._code
         self.users += 1
 
     def remove_user(self) -> None:
         """Uncounts a user; the last puts the code back, unless other code has exchanged it meanwhile."""
         self.users -= 1
-        if self.users == 0 and self._found.__code__ is self._stub.__code__:
+        if self.users == 0 and self._found.__code__ is self._code:
             self._found.__code__ = self.native.__code__
 
     def set_everywhere(self, everywhere: bool) -> None:
@@ -68,12 +67,12 @@ class CodeReplacement:
         self.everywhere = everywhere
 
 
-_replacement = CodeReplacement(_module, "flex_attention", _stub)
-
-
-def call(query: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
-    """The body of PyTorch's function with the stub's code. Compiled code for other devices stays compiled."""
+def _ours(query: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+    """Compiled code for other devices stays compiled."""
     return (_on_cpu if query.device.type == "cpu" else _replacement.native)(query, *args, **kwargs)
+
+
+_replacement = CodeReplacement(_module, "flex_attention", _ours)
 
 
 @functools.partial(break_graph, reason="heed.flex_attention traces functions and block masks in Python")
@@ -83,9 +82,23 @@ def _on_cpu(query: Any, key: Any, value: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 def set_everywhere(everywhere: bool) -> None:
-    """Sets whether all threads get heed's function; those in contexts always do."""
+    """Sets whether all threads get heed's functions; those in contexts always do. RuntimeError where somebody else's function has
+    taken the place of PyTorch's; nothing is changed then."""
+    before, replacements = _replacement.everywhere, CodeReplacement.by_name.values()
     with _lock:
-        _replacement.set_everywhere(everywhere)
+        try:
+            for replacement in replacements:
+                replacement.set_everywhere(everywhere)
+        except RuntimeError:
+            for replacement in replacements:
+                replacement.set_everywhere(before)
+            raise
+
+
+def replace_like_flex_attention(module: types.ModuleType, name: str, ours: Callable[..., Any]) -> None:
+    """Replaces a further function wherever flex_attention is replaced on all threads."""
+    with _lock:
+        CodeReplacement(module, name, ours).set_everywhere(_replacement.everywhere)
 
 
 class replace_flex_attention:

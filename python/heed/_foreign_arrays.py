@@ -98,16 +98,11 @@ class _Library(NamedTuple):
     give: Callable[[torch.Tensor, Any], Any]
 
 
-def _module(name: str) -> Any:
-    return importlib.import_module(name)
+_module: Callable[[str], Any] = importlib.import_module
 
 
 def _capsule(tensor: torch.Tensor) -> Any:
     return tensor.contiguous().__dlpack__()
-
-
-def _to_tensorflow(tensor: torch.Tensor, like: Any) -> Any:
-    return _module("tensorflow").experimental.dlpack.from_dlpack(_capsule(tensor))
 
 
 def _to_mxnet(tensor: torch.Tensor, like: Any) -> Any:
@@ -119,7 +114,7 @@ def _to_mxnet(tensor: torch.Tensor, like: Any) -> Any:
 _LIBRARIES = {
     "numpy": _Library(_from_numpy, _to_numpy),
     "jaxlib": _Library(_from_dlpack, lambda tensor, _: _module("jax").dlpack.from_dlpack(tensor.contiguous())),
-    "tensorflow": _Library(_from_dlpack, _to_tensorflow),
+    "tensorflow": _Library(_from_dlpack, lambda tensor, _: _module("tensorflow").experimental.dlpack.from_dlpack(_capsule(tensor))),
     "paddle": _Library(_from_dlpack, lambda tensor, _: _module("paddle").utils.dlpack.from_dlpack(_capsule(tensor))),
     "mxnet": _Library(lambda _, array: from_dlpack(array.to_dlpack_for_read()), _to_mxnet),
 }

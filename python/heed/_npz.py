@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import zipfile
-from collections.abc import Callable, Collection
-from typing import Any, BinaryIO, TypeVar
+from collections.abc import Iterator
+from typing import Any, BinaryIO
 
 import numpy
 import torch
@@ -17,7 +18,6 @@ _MOST_DIRECTORY_BYTES = 8 << 20
 _MOST_NAME_BYTES = 1024
 _MOST_DIMENSIONS = 8
 _BLOCK = 1 << 20
-_Result = TypeVar("_Result")
 
 
 class _BoundedReads:
@@ -37,11 +37,11 @@ class _BoundedReads:
         return data
 
 
-class _Member:
+class Member:
     """One array of an archive: where it lies, and what its header says."""
 
-    def __init__(self, archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> None:
-        self.info = info
+    def __init__(self, path: str, archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> None:
+        self._path, self._archive, self.info = path, archive, info
         self.name = info.filename.removesuffix(".npy")
         if self.name == info.filename or not self.name or len(self.name.encode(errors="replace")) > _MOST_NAME_BYTES:
             raise ValueError(f"the member {info.filename[:80]!r} is not an array with a name of 1 to {_MOST_NAME_BYTES} bytes")
@@ -83,69 +83,46 @@ class _Member:
         return torch.from_numpy(numpy.ascontiguousarray(array, self.dtype.newbyteorder("=")).reshape(array.shape))
 
     def described(self) -> torch.Tensor:
+        """A tensor of the array's shape and type without numbers."""
         return torch.empty(self.shape, dtype=self._as_tensor(numpy.zeros((), self.dtype)).dtype, device="meta")
 
-    def tensor(self, archive: zipfile.ZipFile) -> torch.Tensor:
+    def tensor(self) -> torch.Tensor:
+        """The array."""
         buffer = bytearray(self.bytes)
-        with archive.open(self.info) as stream:
+        with _told(self._path), self._archive.open(self.info) as stream:
             stream.read(self.header_bytes)
             done = 0
             while block := stream.read(min(_BLOCK, self.bytes - done) or 1):
                 buffer[done : done + len(block)] = block
                 done += len(block)
-        if done != self.bytes or len(buffer) != self.bytes:
-            raise ValueError(f"array {self.name[:80]!r} ends early")
+            if done != self.bytes or len(buffer) != self.bytes:
+                raise ValueError(f"array {self.name[:80]!r} ends early")
         return self._as_tensor(numpy.frombuffer(buffer, self.dtype).reshape(self.shape, order="F" if self.fortran_order else "C"))
 
 
-class NpzFile:
-    """An open .npz file. RuntimeError, which names the file and what is wrong, for anything but arrays of numbers."""
+@contextlib.contextmanager
+def npz_members(path: str) -> Iterator[dict[str, Member]]:
+    """The arrays of a file by name. RuntimeError, which names the file and what is wrong, for anything but arrays of numbers."""
+    with open_regular(path) as file:
+        with _told(path):
+            archive = zipfile.ZipFile(_BoundedReads(file))
+            infos = archive.infolist()
+            if len(infos) > _MOST_MEMBERS:
+                raise ValueError(f"more than {_MOST_MEMBERS} arrays")
+            members: dict[str, Member] = {}
+            for info in infos:
+                member = Member(path, archive, info)
+                if member.name in members:
+                    raise ValueError(f"array {info.filename[:80]!r} appears twice")
+                members[member.name] = member
+        yield members
 
-    def __init__(self, path: str) -> None:
-        self._path = path
-        self._file = open_regular(path)
-        self._archive: Any = None  # a zipfile.ZipFile, once its directory was found to be one
-        try:
-            self._members = self._guarded(self._read_directory)
-        except BaseException:
-            self._close()
-            raise
 
-    def __enter__(self) -> NpzFile:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._close()
-
-    def described(self) -> dict[str, torch.Tensor]:
-        """Tensors of the arrays' shapes and types without numbers, by name."""
-        return self._guarded(lambda: {member.name: member.described() for member in self._members})
-
-    def tensors(self, names: Collection[str]) -> dict[str, torch.Tensor]:
-        """Those of the arrays that have these names."""
-        return self._guarded(lambda: {m.name: m.tensor(self._archive) for m in self._members if m.name in set(names)})
-
-    def _close(self) -> None:
-        if self._archive is not None:
-            self._archive.close()
-        self._file.close()
-
-    def _read_directory(self) -> list[_Member]:
-        self._archive = zipfile.ZipFile(_BoundedReads(self._file))
-        infos = self._archive.infolist()
-        if len(infos) > _MOST_MEMBERS:
-            raise ValueError(f"more than {_MOST_MEMBERS} arrays")
-        names = set()
-        for info in infos:
-            if info.filename in names:
-                raise ValueError(f"array {info.filename[:80]!r} appears twice")
-            names.add(info.filename)
-        return [_Member(self._archive, info) for info in infos]
-
-    def _guarded(self, read: Callable[[], _Result]) -> _Result:
-        try:
-            return read()
-        except MemoryError:
-            raise
-        except Exception as error:  # parsers of malformed archives and headers raise a dozen kinds
-            raise RuntimeError(f"{self._path!r} is not a readable .npz file: {error}") from error
+@contextlib.contextmanager
+def _told(path: str) -> Iterator[None]:
+    try:
+        yield
+    except MemoryError:
+        raise
+    except Exception as error:  # parsers of malformed archives and headers raise a dozen kinds
+        raise RuntimeError(f"{path!r} is not a readable .npz file: {error}") from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Literal
 
 # Under torch.compile numbers are SymInt and SymFloat too, for which int and float stand in public signatures.
@@ -31,3 +32,12 @@ def window_sides(window: Any) -> tuple[int, int]:
     except (TypeError, ValueError):
         raise ValueError(f"window: expected (left, right), got {window!r}") from None
     return left, right
+
+
+def places_of(options: Mapping[str, Any], q_len: Any, kv_len: Any) -> tuple[Any, Any]:
+    """Positions of all queries and of all keys by the operators' options: lists, or those of the first tokens."""
+    query_list, key_list, first = options.get("query_positions"), options.get("key_positions"), options.get("query_offset")
+    first_key = 0 if options.get("key_offset") is None else options["key_offset"]
+    if first is None:
+        first = first_key + kv_len - q_len if options.get("causal") == "bottom_right" else 0
+    return first if query_list is None else query_list, first_key if key_list is None else key_list

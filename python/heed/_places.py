@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from ._order import causal_name
+from ._order import causal_name, places_of
 from ._token_positions import integers, listed
 
 Positions = int | torch.Tensor
@@ -45,18 +45,13 @@ def of_tokens(
     options: Mapping[str, Any], q_len: int, kv_len: int, packed: tuple[torch.Tensor, torch.Tensor] | None = None
 ) -> tuple[Positions, Positions]:
     """Positions of all queries and of all keys, by the operators' options; of packed sequences, each of which begins anew, [T]."""
-    query_list, key_list = options.get("query_positions"), options.get("key_positions")
-    query_offset, key_offset = options.get("query_offset"), options.get("key_offset")
-    bottom_right = options.get("causal") == "bottom_right"
-    if packed is not None:
-        offsets = {"query_offset": query_offset, "key_offset": key_offset}
-        return torch.ops.heed.packed_positions(
-            *packed, query_list, key_list, queries=q_len, keys=kv_len, bottom_right=bottom_right, **offsets
-        )
-    first_key = key_offset or 0
-    if query_offset is None:
-        query_offset = first_key + kv_len - q_len if bottom_right else 0
-    return query_offset if query_list is None else query_list, first_key if key_list is None else key_list
+    if packed is None:
+        return places_of(options, q_len, kv_len)
+    lists, offsets = ([options.get(f"{side}_{kind}") for side in ("query", "key")] for kind in ("positions", "offset"))
+    return torch.ops.heed.packed_positions(
+        *packed, *lists, queries=q_len, keys=kv_len, bottom_right=options.get("causal") == "bottom_right",
+        query_offset=offsets[0], key_offset=offsets[1],
+    )  # fmt: skip
 
 
 def joined(before: torch.Tensor, new: torch.Tensor) -> torch.Tensor:

@@ -42,7 +42,8 @@ def attend(query: torch.Tensor, key: Any, value: Any, arguments: Mapping[str, An
     if "prefix_lengths" in options and (listed or options.get("window_left", -1) >= 0):
         raise ValueError("prefix_lengths: cannot be combined with a left window or with listed positions")
     call: dict[str, Any] = {"scale": options.get("scale"), "dropout_p": arguments["dropout"], "enable_gqa": True}
-    if _is_plainly_causal(options, query, key):
+    top_left = ("top_left", "bottom_right") if query.shape[2] == key.shape[2] else ("top_left",)
+    if options.get("causal") in top_left and options.keys() <= _WITHOUT_MASK:
         output = F.scaled_dot_product_attention(query, key, value, is_causal=True, **call)
     else:
         output = _masked(value, Pairs(query, key, options), call)
@@ -79,12 +80,6 @@ def _check(query: torch.Tensor, arguments: Mapping[str, Any]) -> None:
     for name, tensor in tensors.items():
         if tensor is not None and name not in ("relative_bias", "slopes"):
             _refuse(f"position: {name}", device)
-
-
-def _is_plainly_causal(options: dict[str, Any], query: torch.Tensor, key: torch.Tensor) -> bool:
-    causal = options.get("causal")
-    same = causal == "top_left" or (causal == "bottom_right" and query.shape[2] == key.shape[2])
-    return same and options.keys() <= _WITHOUT_MASK
 
 
 def _masked(value: torch.Tensor, pairs: Pairs, call: dict[str, Any]) -> torch.Tensor:

@@ -18,7 +18,7 @@ from torch.overrides import (
     has_torch_function,
 )
 
-from . import _flex_replacement, _sdpa, _varlen_replacement
+from . import _flex_replacement, _sdpa, _varlen_replacement  # noqa: F401  the last registers its functions
 from ._context_scope import Entry, Scope
 from ._jagged import jagged_attention
 from ._plain_tensors import are_plain
@@ -136,12 +136,7 @@ def enable() -> None:
     where somebody else's flex_attention or varlen_attn has taken the place of PyTorch's; nothing is changed then.
     """
     global _everywhere
-    _varlen_replacement.set_everywhere(True)
-    try:
-        _flex_replacement.set_everywhere(True)
-    except RuntimeError:
-        _varlen_replacement.set_everywhere(False)
-        raise
+    _flex_replacement.set_everywhere(True)
     with _lock:
         _take_fast_path_off()
         if _everywhere is None or _standing() is not _everywhere:
@@ -156,7 +151,6 @@ def disable() -> None:
     replace_flex_attention() go on. Without an enable() before it, it does nothing."""
     global _everywhere
     _flex_replacement.set_everywhere(False)
-    _varlen_replacement.set_everywhere(False)
     with _lock:
         _put_fast_path_back()
         if _everywhere is not None:

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import torch
 from torch.utils._pytree import tree_map
 
-from ._described import describe
+from ._described import STATISTICS, WEIGHTS_OF, describe
 
 
 class Statistics(NamedTuple):
@@ -19,12 +19,7 @@ class Statistics(NamedTuple):
     mean_distance: torch.Tensor
 
 
-describe(
-    Statistics,
-    entropy="-sum_j p[j] log p[j]: 0 where one key has all the weight, log(n) where n keys share it equally.",
-    max_weight="The largest p[j]; its derivative is that of the first key that has it.",
-    mean_distance="sum_j p[j] |key position - query position|, where a sink stands at the query.",
-)
+describe(Statistics, **STATISTICS)
 
 
 class AttentionOutput(NamedTuple):
@@ -57,11 +52,7 @@ class WeightsOf(NamedTuple):
     rows: torch.Tensor | None = None
 
 
-describe(
-    WeightsOf,
-    heads="Integers within 0..Hq-1, in any order; None means all heads.",
-    rows="Integers within 0..Nq-1, in any order; None means all queries.",
-)
+describe(WeightsOf, **WEIGHTS_OF)
 
 
 def tokens_first(result: Any) -> Any:

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy
 import torch
 
-from ._npz import NpzFile
+from ._npz import npz_members
 from .book import MultiHeadAttention
 
 Layers = Literal["d2l", "own", "nnx", "bert", "vit", "gpt2", "llama", "t5"]
@@ -132,10 +132,10 @@ def load_weights(
         if not path.endswith(".npz"):
             _ops.load_weights_file(*state, *layers, _text("source", path), *names)
             return
-        with NpzFile(path) as archive:
-            described = archive.described()
-            needed = _ops.check_weights(*state, *layers, list(described), list(described.values()), *names)
-            tensors = archive.tensors(needed)
+        with npz_members(path) as members:
+            described = [member.described() for member in members.values()]
+            needed = _ops.check_weights(*state, *layers, list(members), described, *names)
+            tensors = {name: members[name].tensor() for name in needed}
     else:
         tensors = _tensors(source)
     _ops.load_weights(*state, *layers, list(tensors), list(tensors.values()), *names)

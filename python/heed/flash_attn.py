@@ -198,8 +198,7 @@ def flash_attn_with_kvcache(
     if cache_seqlens is None and k is not None:
         raise ValueError("cache_seqlens: expected the lengths beside k, got none")
     lengths = integers("cache_seqlens", room if cache_seqlens is None else cache_seqlens).expand(batch)
-    settings = Settings(0.0, softmax_scale, causal, window_size, softcap, alibi_slopes)
-    settings.check(batch, q.shape[2])
+    settings = Settings(0.0, softmax_scale, causal, window_size, softcap, alibi_slopes).checked(batch, q.shape[2])
     rows = torch.arange(batch) if cache_batch_idx is None else integers("cache_batch_idx", cache_batch_idx)
     if block_table is None and (rows.shape != (batch,) or bool(((rows < 0) | (rows >= k_cache.shape[0])).any())):
         raise ValueError(f"cache_batch_idx: expected {batch} rows within 0..{k_cache.shape[0] - 1}, got {rows.tolist()}")

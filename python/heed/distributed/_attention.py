@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any, Literal
 
 import torch
 import torch.distributed as dist
@@ -28,16 +28,6 @@ _ops = torch.ops.heed
 Choice = Literal["auto", "ring", "all_to_all"]
 Layout = Literal["contiguous", "zigzag"]
 Packed = tuple[torch.Tensor, torch.Tensor]
-
-
-class _Request(NamedTuple):
-    """A rank's arguments."""
-
-    operands: tuple[torch.Tensor, torch.Tensor, torch.Tensor]
-    method: Choice
-    layout: Layout
-    options: dict[str, Any]
-    returns_lse: bool
 
 
 @break_graph
@@ -151,16 +141,26 @@ def _agreed(
     """What an operator returns, once the ranks have agreed on how many tokens there are, and, as it begins, on what they use."""
     of = caller(function, group)
     with others_told(of):
-        request = _request(operands, method, layout, given, lse)
-        agreed = agree(of, _terms(request))
+        (query, key, value), options = _checked(operands, method, layout, given)
+        draws = options["dropout"] != 0.0 and options["seed"] is None
+        seed = int(drawn_seed(None)) if draws else 0
+        agreed = agree(of, Terms(query.shape[2], key.shape[2], value.shape[2], seed))
     with others_told(of):
-        if request.options["seed"] is None:
-            request.options["seed"] = torch.tensor(agreed[0].seed, dtype=torch.int64)
-        parts, arguments = _prepared(of, request, agreed)
-        return call(*parts, **arguments)
+        if options["seed"] is None:
+            options["seed"] = torch.tensor(agreed[0].seed, dtype=torch.int64)
+        queries, keys = (Side(name, layout, tuple(getattr(terms, name) for terms in agreed)) for name in ("query", "key"))
+        remaining = dict(options)
+        query, key, rotation = _turned(of, query, key, remaining, (queries, keys))
+        whole = call_of(_whole(query, queries), _whole(key, keys), _whole(value, keys), remaining, turned=True)
+        return call(
+            query, key, value, **whole.options, **whole.further, **_described(options), group=of.group, function=of.function,
+            method=method, layout=layout, query_tokens=queries.lengths, key_tokens=keys.lengths, returns_lse=bool(lse),
+            rotation=rotation,
+        )  # fmt: skip
 
 
-def _request(operands: Any, method: Choice, layout: Layout, given: dict[str, Any], lse: bool) -> _Request:
+def _checked(operands: Any, method: Choice, layout: Layout, given: dict[str, Any]) -> tuple[list[torch.Tensor], dict[str, Any]]:
+    """Operands in the type that they are computed in, and all options."""
     for name in given:
         if name == "return_weights":
             raise ValueError("return_weights: not returned by heed.distributed: they are of the size of all scores")
@@ -179,42 +179,20 @@ def _request(operands: Any, method: Choice, layout: Layout, given: dict[str, Any
     options = {**DEFAULTS, **given}
     if options["packed"] is not None:
         options["packed"] = offsets_of(options["packed"])
-    return _Request((query, key, value), method, layout, options, bool(lse))
+    return [query, key, value], options
 
 
-def _terms(request: _Request) -> Terms:
-    draws = request.options["dropout"] != 0.0 and request.options["seed"] is None
-    query, key, value = (t.shape[2] for t in request.operands)
-    return Terms(query, key, value, int(drawn_seed(None)) if draws else 0)
-
-
-def _prepared(of: Caller, request: _Request, agreed: Sequence[Terms]) -> tuple[Sequence[torch.Tensor], dict[str, Any]]:
-    """The arguments of the operators."""
-    value, options = request.operands[2], dict(request.options)
-    queries, keys = (
-        Side(name, request.layout, tuple(getattr(terms, name) for terms in agreed)) for name in ("query", "key")
-    )
-    query, key, rotation = _turned(of, request, options, (queries, keys))
-    wholes = _whole(query, queries), _whole(key, keys), _whole(value, keys)
-    call = call_of(*wholes, options, turned=True)
-    sharing = {
-        "group": of.group, "function": of.function, "method": request.method, "layout": request.layout,
-        "query_tokens": queries.lengths, "key_tokens": keys.lengths, "returns_lse": request.returns_lse, "rotation": rotation,
-    }  # fmt: skip
-    return (query, key, value), {**call.options, **call.further, **sharing, **_described(request)}
-
-
-def _described(request: _Request) -> dict[str, Any]:
+def _described(options: Mapping[str, Any]) -> dict[str, Any]:
     """What operators are given beside it so that ranks compare it: what a scheme and programs were made of."""
-    told, scheme = Description(), request.options["position"]
+    told, scheme = Description(), options["position"]
     if scheme is not None:
         told.add("position", scheme)
         if scheme.rotates:
             for name in ("query_positions", "key_positions"):
-                told.add(f"rotation by {name}", request.options[name])
+                told.add(f"rotation by {name}", options[name])
     for name in ("score", "mask"):
-        if isinstance(request.options[name], Program):
-            told.add(f"captured by {name}", request.options[name].captured)
+        if isinstance(options[name], Program):
+            told.add(f"captured by {name}", options[name].captured)
     return {
         "told_names": [*told.words], "told": [*told.words.values()], "tensor_names": [*told.tensors],
         "tensors": [*told.tensors.values()],
@@ -226,9 +204,10 @@ def _whole(part: torch.Tensor, side: Side) -> torch.Tensor:
     return part.new_empty(()).expand(*part.shape[:2], side.total, part.shape[3])
 
 
-def _turned(of: Caller, request: _Request, options: dict[str, Any], of_sides: tuple[Side, Side]) -> Turned:
+def _turned(
+    of: Caller, query: torch.Tensor, key: torch.Tensor, options: dict[str, Any], of_sides: tuple[Side, Side]
+) -> Turned:
     """Query and key as the scheme turns them; positions of several axes, which it turned by, are then none."""
-    query, key, _ = request.operands
     scheme, packed = options["position"], options["packed"]
     if not isinstance(scheme, Scheme) or not scheme.rotates:
         return Turned(query, key)

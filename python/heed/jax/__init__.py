@@ -11,6 +11,7 @@ It needs jax 0.5 or newer and no torch. Options, numbers and bits are those of h
 
 from __future__ import annotations
 
+import ctypes
 from typing import Any
 
 import jax
@@ -38,12 +39,12 @@ def set_num_threads(n: int) -> None:
 
     heed's threads are separate from XLA's. Results have the same bits for any number.
     """
-    _library.set_threads(n)
+    _library.call("set_threads", ctypes.c_int(n))
 
 
 def release_workspace() -> None:
     """Frees the scratch memory that heed keeps between calls, for all threads; the next call allocates it anew."""
-    _library.release_workspaces()
+    _library.LIBRARY.heed_jax_release_workspaces()
 
 
 def info() -> dict[str, Any]:
@@ -52,7 +53,7 @@ def info() -> dict[str, Any]:
     return {
         "version": _library.VERSION,
         "library": str(_library.PATH),
-        "targets": _library.targets(),
-        "threads": _library.threads(),
+        "targets": _library.LIBRARY.heed_jax_targets().decode().split(","),
+        "threads": _library.LIBRARY.heed_jax_threads(),
         "jax": jax.__version__,
     }

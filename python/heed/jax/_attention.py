@@ -11,6 +11,7 @@ from .._order import Causal, EmptyRow, Precision
 from . import _operators, positions
 from ._arrays import Array, integers, shape_text
 from ._call import Gathered, gathered
+from ._library import settings_text
 from ._operators import Call
 from ._results import AttentionOutput, Statistics, WeightsOf
 
@@ -61,17 +62,16 @@ def _weights(call: Gathered, lse: jax.Array, asked: bool | WeightsOf) -> jax.Arr
                 raise ValueError(f"{name}: expected indices [n], got shape {shape_text(arrays[name])}")
             count = arrays[name].shape[0]
         counts.append(count)
-    settings = {name: text for name, text in call.settings.items() if name not in ("dropout", "batch_offset")}
     for name in ("seed", "batch_offset"):
         arrays.pop(name, None)
-    text = " ".join(f"{name}={value}" for name, value in settings.items())
-    return _operators.weights(text, arrays, (batch, *counts, kv_len))
+    settings = {name: value for name, value in call.settings.items() if name not in ("dropout", "batch_offset")}
+    return _operators.weights(settings_text(settings), arrays, (batch, *counts, kv_len))
 
 
 def _attend(
     call: Gathered, return_lse: bool, return_weights: bool | WeightsOf, return_statistics: bool
 ) -> jax.Array | AttentionOutput:
-    wanted = Call(call.text(), return_statistics, lse=return_lse or bool(return_weights))
+    wanted = Call(settings_text(call.settings), return_statistics, lse=return_lse or bool(return_weights))
     output, lse, numbers = _operators.attend(wanted, call.operands, call.options)
     if not (return_lse or return_weights or return_statistics):
         return output

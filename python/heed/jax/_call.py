@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._order import causal_name, window_sides
+from .._order import causal_name, places_of, window_sides
 from . import _library, _operators, positions
 from ._arrays import integers, listed, operand, over_pairs, seed_words, shape_text, typed
 from ._derivatives import Arrays
@@ -19,18 +19,17 @@ _FEW = 1 << 16  # offsets a side, which are few whatever the lengths
 _AXES = {"BHND": "batch, heads, steps, width", "BNHD": "batch, steps, heads, width", "packed": "tokens, heads, width"}
 
 
-def _number(name: str, value: Any) -> str:
-    """A number as text that parses to the same number."""
+def _number(name: str, value: Any) -> float:
     if isinstance(value, jax.core.Tracer):
         raise TypeError(f"{name}: expected a number that is known when the function is traced; make it a static argument")
     if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
         raise TypeError(f"{name}: expected a number, got {type(value).__name__}")
-    return repr(float(value))
+    return float(value)
 
 
-def _integer(name: str, value: Any) -> str:
+def _integer(name: str, value: Any) -> int:
     try:
-        return str(operator.index(value))
+        return operator.index(value)
     except TypeError:
         raise TypeError(f"{name}: expected an integer, got {type(value).__name__}") from None
 
@@ -44,7 +43,7 @@ class Gathered:
         key, value = operand("key", key, axes, query.dtype), operand("value", value, axes, query.dtype)
         self.operands: Arrays = {"query": query, "key": key, "value": value}
         self.options: Arrays = {}
-        self.settings: dict[str, str] = {"steps_first": "true"} if layout == "BNHD" else {}
+        self.settings: dict[str, Any] = {"steps_first": True} if layout == "BNHD" else {}
         self.layout = layout
 
     @property
@@ -59,10 +58,6 @@ class Gathered:
         """The accumulator's type."""
         return _operators.accumulator(self.operands["query"].dtype)
 
-    def text(self) -> str:
-        """The settings in the library's text format."""
-        return " ".join(f"{name}={value}" for name, value in self.settings.items())
-
     def check(self) -> None:
         """Raises ValueError where the engine would refuse the call, apart from numbers in arrays."""
         arrays = {**self.operands, **self.options}
@@ -71,7 +66,7 @@ class Gathered:
         if not known or (self.layout == "packed" and not arrays.keys().isdisjoint(_OF_STEPS)):
             return
         described = (f"{name}:{array.dtype}:{','.join(map(str, array.shape))}" for name, array in arrays.items())
-        _library.check(" ".join(described), self.text())
+        _library.check(" ".join(described), _library.settings_text(self.settings))
 
 
 _OF_STEPS = ("query_positions", "key_positions", "key_lengths", "mask", "bias")
@@ -90,7 +85,7 @@ def _add_positions(call: Gathered, side: str, places: object) -> None:
     """Adds the position of the first token, a number or an array, or a list."""
     name = f"{side}_positions"
     if isinstance(places, (int, np.integer)) and not isinstance(places, bool):
-        call.settings[f"{side}_offset"] = str(int(places))
+        call.settings[f"{side}_offset"] = int(places)
         return
     found = listed(name, places)
     if found.ndim == 0:
@@ -119,29 +114,14 @@ def _add_order(call: Gathered, options: Mapping[str, Any]) -> None:
 
 def _places(call: Gathered) -> tuple[Any, Any]:
     """Positions of queries and keys, for a scheme that turns them."""
-
-    def given(side: str) -> Any:
-        for name in (f"{side}_positions", f"{side}_offset"):
-            if name in call.options:
-                return call.options[name]
-        offset = call.settings.get(f"{side}_offset")
-        return None if offset is None else int(offset)
-
-    queries, first_key = given("query"), given("key")
-    first_key = 0 if first_key is None else first_key
-    bottom_right = call.settings.get("causal") == "bottom_right"
-    aligned = first_key if bottom_right and getattr(first_key, "ndim", 0) == 0 else 0
+    given = {**call.settings, **call.options}
     if call.layout != "packed":
-        _, _, q_len, kv_len = call.shape
-        return (aligned + kv_len - q_len if bottom_right else 0) if queries is None else queries, first_key
+        return places_of(given, *call.shape[2:])
     # Of packed tokens [T], which begin anew in each sequence.
     starts = call.options["query_offsets"], call.options["key_offsets"]
-    if queries is None:
-        of_queries, of_keys = (jnp.diff(offsets) for offsets in starts)
-        queries = aligned + of_keys - of_queries if bottom_right else 0
     tokens = (call.operands["query"].shape[0], call.operands["key"].shape[0])
-    of_tokens = [_spread(*side) for side in zip((queries, first_key), starts, tokens)]
-    return of_tokens[0], of_tokens[1]
+    of_queries, of_keys = map(_spread, places_of(given, *map(jnp.diff, starts)), starts, tokens)
+    return of_queries, of_keys
 
 
 def _spread(places: Any, starts: jax.Array, tokens: int) -> jax.Array:
@@ -184,11 +164,11 @@ def _reach(call: Gathered, q_len: int, kv_len: int) -> int | None:
     in_arrays = any(f"{side}_{kind}" in call.options for side in ("query", "key") for kind in ("positions", "offset"))
     if in_arrays or not isinstance(q_len, int) or not isinstance(kv_len, int):
         return None
-    key, bottom_right = int(call.settings.get("key_offset", 0)), call.settings.get("causal") == "bottom_right"
+    key, bottom_right = call.settings.get("key_offset", 0), call.settings.get("causal") == "bottom_right"
     given = call.settings.get("query_offset")
     if call.layout == "packed":  # whose sequences may have any length
-        return q_len + kv_len + abs((key if bottom_right else 0) - key if given is None else int(given) - key)
-    query = int(given) if given is not None else key + kv_len - q_len if bottom_right else 0
+        return q_len + kv_len + abs((key if bottom_right else 0) - key if given is None else given - key)
+    query = given if given is not None else key + kv_len - q_len if bottom_right else 0
     return max(abs(key + kv_len - 1 - query), abs(query + q_len - 1 - key))
 
 
@@ -199,7 +179,7 @@ def _add_scheme(call: Gathered, scheme: object) -> None:
     if isinstance(scheme, positions.OffsetBias):
         _add_offset_bias(call, scheme)
     if not scheme.symmetric:
-        call.settings["asymmetric"] = "true"
+        call.settings["asymmetric"] = True
     for name, table in scheme.tensors().items():
         if table is not None:
             call.operands[name] = typed(name, table, call.numbers)
@@ -231,7 +211,7 @@ def _add_sinks(call: Gathered, sinks: object) -> None:
 
 def _add_dropout(call: Gathered, dropout: Any, seed: Any, batch_offset: Any) -> None:
     probability = _number("dropout", dropout)
-    if float(probability) == 0.0:
+    if probability == 0.0:
         return
     if seed is None:
         raise ValueError(
@@ -263,14 +243,9 @@ def gathered(
     for name in ("scale", "softcap"):
         if (number := options.get(name)) is not None:
             call.settings[name] = _number(name, number)
-    if (empty_row := options.get("empty_row", "zero")) != "zero":
-        if empty_row != "uniform":
-            raise ValueError(f"empty_row: expected 'zero' or 'uniform', got {empty_row!r}")
-        call.settings["empty_row"] = empty_row
-    if (precision := options.get("precision", "float32")) != "float32":
-        if precision != "fused":
-            raise ValueError(f"precision: expected 'float32' or 'fused', got {precision!r}")
-        call.settings["precision"] = precision
+    for name, usual in (("empty_row", "zero"), ("precision", "float32")):
+        if (choice := options.get(name, usual)) != usual:
+            call.settings[name] = str(choice)
     _add_dropout(call, options.get("dropout", 0.0), options.get("seed"), options.get("batch_offset", 0))
     call.check()
     return call

@@ -1,4 +1,4 @@
-"""Finds and loads libheed_jax, registers its handlers with XLA, and wraps the functions that Python calls.
+"""Finds and loads libheed_jax, registers its handlers with XLA, and calls them and its functions.
 
 The library uses the version of XLA's foreign-function interface that it was compiled with. XLA serves its own version and older
 ones; a newer one would make JAX lose its whole CPU backend, so this module refuses it and says what to do.
@@ -76,59 +76,50 @@ def _load() -> tuple[pathlib.Path, ctypes.CDLL]:
     return path, library
 
 
-PATH, _library = _load()
-VERSION: str = _library.heed_jax_version().decode()
+PATH, LIBRARY = _load()
+VERSION: str = LIBRARY.heed_jax_version().decode()
 
 
-def _call(function: str, *arguments: Any) -> None:
+def call(function: str, *arguments: Any) -> None:
     """Calls a function of the library; its message becomes a ValueError."""
-    status = getattr(_library, f"heed_jax_{function}")(*arguments)
+    status = getattr(LIBRARY, f"heed_jax_{function}")(*arguments)
     if status != 0:
-        raise (ValueError if status == 1 else RuntimeError)(_library.heed_jax_message().decode())
+        raise (ValueError if status == 1 else RuntimeError)(LIBRARY.heed_jax_message().decode())
+
+
+def settings_text(settings: Mapping[str, Any]) -> str:
+    """Settings in the library's text format, where numbers are written so that they are read as the same ones."""
+    return " ".join(f"{name}={_text(value)}" for name, value in settings.items())
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, (list, tuple)):
+        return ",".join(repr(float(number)) for number in value)
+    return str(value) if isinstance(value, (str, int)) else repr(float(value))
 
 
 @functools.lru_cache(maxsize=4096)
 def check(operands: str, settings: str) -> None:
     """Raises ValueError where the engine would refuse a call, whatever the numbers in its arrays."""
-    _call("check", operands.encode(), settings.encode())
+    call("check", operands.encode(), settings.encode())
 
 
 def foreign(
     target: str, settings: str, operands: Mapping[str, jax.Array], results: Mapping[str, jax.ShapeDtypeStruct]
 ) -> dict[str, jax.Array]:
     """Calls a handler; the ranks tell it how many leading dimensions transformations added to an array."""
-    call = jax.ffi.ffi_call(target, tuple(results.values()), vmap_method="expand_dims")
+    handler = jax.ffi.ffi_call(target, tuple(results.values()), vmap_method="expand_dims")
     names = (" ".join(f"{name}:{len(array.shape)}" for name, array in arrays.items()) for arrays in (operands, results))
-    computed = call(*operands.values(), **dict(zip(("operands", "results"), names)), settings=settings)
+    computed = handler(*operands.values(), **dict(zip(("operands", "results"), names)), settings=settings)
     return dict(zip(results, computed))
-
-
-def set_threads(n: int) -> None:
-    """ValueError for fewer than 1."""
-    _call("set_threads", ctypes.c_int(n))
-
-
-def threads() -> int:
-    """The number of threads."""
-    number: int = _library.heed_jax_threads()
-    return number
-
-
-def release_workspaces() -> None:
-    """Frees scratch memory that no call uses."""
-    _library.heed_jax_release_workspaces()
-
-
-def targets() -> list[str]:
-    """Instruction sets of this CPU that kernels exist for, best first."""
-    names: str = _library.heed_jax_targets().decode()
-    return names.split(",")
 
 
 def alibi_slopes(heads: int) -> np.ndarray[Any, np.dtype[np.float64]]:
     """The slopes, [heads]."""
     slopes = np.empty(max(heads, 0), np.float64)
-    _call("alibi_slopes", ctypes.c_int64(heads), ctypes.c_void_p(slopes.ctypes.data))
+    call("alibi_slopes", ctypes.c_int64(heads), ctypes.c_void_p(slopes.ctypes.data))
     return slopes
 
 
@@ -137,7 +128,7 @@ def t5_buckets(reach: int, buckets: int, max_distance: int, bidirectional: bool)
     """The bucket of each offset -reach .. reach, [2 * reach + 1]."""
     found = np.empty(2 * max(reach, 0) + 1, np.int64)
     numbers = map(ctypes.c_int64, (reach, buckets, max_distance))
-    _call("t5_buckets", *numbers, ctypes.c_int(bidirectional), ctypes.c_void_p(found.ctypes.data))
+    call("t5_buckets", *numbers, ctypes.c_int(bidirectional), ctypes.c_void_p(found.ctypes.data))
     return found
 
 
@@ -145,5 +136,5 @@ def rotary_frequencies(settings: str, rotary_dim: int, length: int) -> tuple[np.
     """(radians per step [rotary_dim / 2], the attention factor)."""
     frequencies, factor = np.empty(rotary_dim // 2, np.float64), ctypes.c_double()
     pointer = ctypes.c_void_p(frequencies.ctypes.data)
-    _call("rotary_frequencies", settings.encode(), ctypes.c_int64(length), pointer, ctypes.byref(factor))
+    call("rotary_frequencies", settings.encode(), ctypes.c_int64(length), pointer, ctypes.byref(factor))
     return frequencies, factor.value

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 
 from . import _derivatives as derivatives
 from ._derivatives import STATISTICS, Arrays, Done, finite
-from ._library import foreign
+from ._library import foreign, settings_text
 from ._manual_axes import alike, result
 from ._rules import Rules, ruled
 
@@ -125,21 +125,12 @@ class Turn(NamedTuple):
     inverse: bool = False
     steps_first: bool = False
 
-    def settings(self) -> str:
-        """The settings in the library's text format."""
-        flags = ("inverse", "steps_first")
-        return " ".join([f"layout={self.layout}", *(f"{name}=true" for name in flags if getattr(self, name))])
-
-
-def _rotated(turn: Turn, x: jax.Array, cos: jax.Array, sin: jax.Array) -> jax.Array:
-    results = {"out": result(x.shape, x.dtype, x)}
-    return foreign("heed_jax_rotary", turn.settings(), {"x": x, "cos": cos, "sin": sin}, results)["out"]
-
 
 @functools.partial(jax.jit, static_argnums=0, inline=True)
 def _turn(turn: Turn, x: jax.Array, cos: jax.Array, sin: jax.Array) -> jax.Array:
     def push(tables: tuple[jax.Array, jax.Array], x: jax.Array) -> jax.Array:
-        return _rotated(turn, x, *tables)
+        arrays = {"x": x, "cos": tables[0], "sin": tables[1]}
+        return foreign("heed_jax_rotary", settings_text(turn._asdict()), arrays, {"out": result(x.shape, x.dtype, x)})["out"]
 
     def transpose(tables: tuple[jax.Array, jax.Array], d: jax.Array) -> jax.Array:
         return _turn(turn._replace(inverse=not turn.inverse), d, *tables)

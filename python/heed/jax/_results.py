@@ -7,7 +7,7 @@ from typing import NamedTuple
 import jax
 import numpy as np
 
-from .._described import describe
+from .._described import STATISTICS, WEIGHTS_OF, describe
 
 
 class Statistics(NamedTuple):
@@ -22,12 +22,7 @@ class Statistics(NamedTuple):
     mean_distance: jax.Array
 
 
-describe(
-    Statistics,
-    entropy="-sum_j p[j] log p[j]: 0 where one key has all the weight, log(n) where n keys share it equally.",
-    max_weight="The largest p[j]; its derivative is that of the first key that has it.",
-    mean_distance="sum_j p[j] |key position - query position|, where a sink stands at the query.",
-)
+describe(Statistics, **STATISTICS)
 
 
 class AttentionOutput(NamedTuple):
@@ -61,8 +56,4 @@ class WeightsOf(NamedTuple):
     rows: jax.Array | np.ndarray | None = None
 
 
-describe(
-    WeightsOf,
-    heads="Integers within 0..Hq-1, in any order; None means all heads.",
-    rows="Integers within 0..Nq-1, in any order; None means all queries.",
-)
+describe(WeightsOf, **WEIGHTS_OF)

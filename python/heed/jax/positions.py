@@ -230,14 +230,6 @@ def _sinusoids(max_distance: int, width: int) -> np.ndarray[Any, Any]:
     return np.concatenate([np.sin(angle), np.cos(angle[:, : width // 2])], 1)
 
 
-def _text(value: Any) -> str:
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, (list, tuple)):
-        return ",".join(repr(float(number)) for number in value)
-    return str(value) if isinstance(value, (str, int)) else repr(float(value))
-
-
 class Rotary(Scheme):
     """Turns queries and keys so that their products depend on positions only by their offset. Su et al. 2021, "RoFormer",
     section 3.2.
@@ -281,7 +273,7 @@ class Rotary(Scheme):
         options = {"rotary_dim": rotary_dim, "base": base, "angles": angles}
         options.update(scaling_options(scaling, head_dim, rotary_dim, base))
         self.head_dim, self.rotary_dim, self.layout = head_dim, rotary_dim, layout
-        self.settings = " ".join(f"{name}={_text(value)}" for name, value in options.items())
+        self.settings = _library.settings_text(options)
         self.frequencies()
 
     def frequencies(self, length: int = 0) -> tuple[np.ndarray[Any, Any], float]:

@@ -3,25 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.nn.functional as F
 
-from typing_extensions import TypedDict
-
 from .._attention import attention
-from .._order import Causal
 from ..book._linear import check_type
-
-
-class CallOptions(TypedDict, total=False):
-    """The options of heed.attention that a layer sets."""
-
-    mask: torch.Tensor
-    bias: torch.Tensor
-    causal: Causal
-    dropout: float
 
 
 def on_cpu(**tensors: object) -> bool:
@@ -52,7 +40,7 @@ def only_hides(mask: torch.Tensor, hidden: float = -math.inf) -> bool:
     return bool(((mask == 0) | (mask <= hidden)).all())
 
 
-def _options_of(attn_mask: torch.Tensor | None, padding: torch.Tensor | None) -> CallOptions:
+def _options_of(attn_mask: torch.Tensor | None, padding: torch.Tensor | None) -> dict[str, Any]:
     """mask and bias of heed.attention for masks that broadcast to [B, H, L, S], True hiding; neither is expanded.
 
     heed takes one mask and one bias: of two bool masks the padding becomes the bias. Two float masks are added, unless the
@@ -66,7 +54,7 @@ def _options_of(attn_mask: torch.Tensor | None, padding: torch.Tensor | None) ->
                 padding = padding.isneginf()
             else:
                 attn_mask, padding = attn_mask + padding, None
-    options: CallOptions = {}
+    options: dict[str, Any] = {}
     for mask in (attn_mask, padding):
         if mask is not None and mask.dtype == torch.bool:
             options["mask"] = ~mask
@@ -75,7 +63,7 @@ def _options_of(attn_mask: torch.Tensor | None, padding: torch.Tensor | None) ->
     return options
 
 
-def _weights(query: torch.Tensor, key: torch.Tensor, lse: torch.Tensor, options: CallOptions) -> torch.Tensor:
+def _weights(query: torch.Tensor, key: torch.Tensor, lse: torch.Tensor, options: dict[str, Any]) -> torch.Tensor:
     """The weights before dropout [B, H, L, S] in the type of lse; unlike heed's own, they are differentiable."""
     with torch.autocast("cpu", enabled=False):
         scores = query.to(lse.dtype) / math.sqrt(query.shape[-1]) @ key.to(lse.dtype).mT

@@ -3,39 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
-import torch.nn.functional as F
 
 from ._torch_multihead_attention import MultiheadAttention, on_cpu
 
 
 class _ByHeed(torch.nn.Module):
-    """A layer of torch.nn whose attentions are heed's."""
+    """A layer of torch.nn whose attentions are heed's, with its constructor."""
 
-    def __init__(
-        self,
-        d_model: int,
-        nhead: int,
-        dim_feedforward: int = 2048,
-        dropout: float = 0.1,
-        activation: str | Callable[[torch.Tensor], torch.Tensor] = F.relu,
-        layer_norm_eps: float = 1e-5,
-        batch_first: bool = False,
-        norm_first: bool = False,
-        bias: bool = True,
-        device: torch.device | str | None = None,
-        dtype: torch.dtype | None = None,
-    ) -> None:
-        """Takes the arguments and raises the errors of the torch.nn class, which makes and fills the parameters."""
-        super().__init__(
-            d_model, nhead, dim_feedforward, dropout, activation, layer_norm_eps, batch_first, norm_first, bias, device, dtype
-        )
-        for module in self.children():
-            if type(module) is torch.nn.MultiheadAttention:
-                # Another module would draw weights of its own from the generator.
-                module.__class__ = MultiheadAttention
+    def __setattr__(self, name: str, value: Any) -> None:
+        if type(value) is torch.nn.MultiheadAttention:
+            # Another module would draw weights of its own from the generator.
+            value.__class__ = MultiheadAttention
+        super().__setattr__(name, value)
 
 
 class TransformerEncoderLayer(_ByHeed, torch.nn.TransformerEncoderLayer):

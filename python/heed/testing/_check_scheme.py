@@ -15,15 +15,13 @@ from .._programs import MaskProgram, ScoreProgram
 from ..book._scheme_choice import scheme_maker
 from ..positions import None_, ProgramScheme, Scheme
 from ..positions._scheme import InputScheme
-from ._comparison import Fault, LeftOut, drawn
+from ._comparison import Fault, LeftOut, drawn, in_short, is_refusal
 from ._copies import compiled, copies, state, threads
 from ._gradients import gradients
 from ._kinds import empty, meta, strides, types
 from ._places import moved, positions, times
-from ._refusals import in_short, is_refusal
 from ._report import Outcome, SchemeReport
 from ._rows import cache, call, left_padding, packed, ragged_cache, rows
-from ._settings import Settings
 from ._subjects import AttentionCall, Captured, ModuleCall, Subject
 
 Checked = str | Scheme | ScoreProgram | MaskProgram | torch.nn.Module | Callable[[], Any]
@@ -32,7 +30,7 @@ Checked = str | Scheme | ScoreProgram | MaskProgram | torch.nn.Module | Callable
 class _Check(NamedTuple):
     name: str
     tries: str
-    run: Callable[[Any, Settings], str | None]
+    run: Callable[[Any], str | None]
     may_refuse: bool = False
     of_modules: bool = True  # or of calls of heed.attention alone
 
@@ -108,40 +106,40 @@ def check_scheme(
     if unknown:
         raise ValueError(f"leave_out: expected names of {', '.join(c.name for c in _CHECKS)}, got {', '.join(sorted(unknown))}")
     backend = compile if isinstance(compile, str) else "inductor" if compile else None
-    settings = Settings(seed, relative, backend)
     sizes = {"heads": heads, "head_dim": head_dim, "kv_heads": kv_heads, "steps": steps}
     errors: list[BaseException] = []
     try:
         with torch.inference_mode(False), torch.enable_grad():  # whoever asks may have switched gradients off
             subject, title = _subject(scheme, sizes, causal, positions, inputs, dict(options or {}), seed)
-            report = SchemeReport(f"{title}, seed {seed}", _outcomes(subject, settings, leave_out, errors))
-    except _NotCopied as error:
-        report = SchemeReport(type(scheme).__name__, [Outcome("copies", "it is copied, to leave it as it is", "failed", str(error), 0.0)])
+            subject.relative, subject.backend = relative, backend
+            report = SchemeReport(f"{title}, seed {seed}", _outcomes(subject, leave_out, errors))
+    except Fault as fault:
+        report = SchemeReport(type(scheme).__name__, [Outcome("copies", "it is copied, to leave it as it is", "failed", str(fault), 0.0)])
     if raises and not report.passed:
         raise AssertionError(str(report)) from next(iter(errors), None)
     return report
 
 
-def _outcomes(subject: Subject, settings: Settings, leave_out: Collection[str], errors: list[BaseException]) -> Iterator[Outcome]:
+def _outcomes(subject: Subject, leave_out: Collection[str], errors: list[BaseException]) -> Iterator[Outcome]:
     can_be_called = True
     for check in _CHECKS:
         if check.name in leave_out or not (check.of_modules or isinstance(subject, AttentionCall)):
             continue
         if can_be_called:
-            outcome = _outcome(check, subject, settings, errors)
+            outcome = _outcome(check, subject, errors)
             can_be_called = check.name != "call" or outcome.status != "failed"
         else:
             outcome = Outcome(check.name, check.tries, "left out", "a plain call fails", 0.0)
         yield outcome
 
 
-def _outcome(check: _Check, subject: Subject, settings: Settings, errors: list[BaseException]) -> Outcome:
+def _outcome(check: _Check, subject: Subject, errors: list[BaseException]) -> Outcome:
     started = time.perf_counter()
     status, told = "passed", ""
     try:
         with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(settings.seed)
-            told = check.run(subject, settings) or ""
+            torch.manual_seed(subject.seed)
+            told = check.run(subject) or ""
     except LeftOut as reason:
         status, told = "left out", str(reason)
     except Fault as fault:
@@ -178,18 +176,14 @@ def _subject(
         return ModuleCall(module, remake, seed, inputs, shape), name
     axes = module.axes if isinstance(module, Scheme) else None
     places = None if axes is None else _cells(sizes["steps"], axes) if positions is None else positions.unsqueeze(0)
-    return AttentionCall(module, remake, seed, sizes, (causal or None) if axes is None else None, places, options), told
-
-
-class _NotCopied(Exception):
-    """The short form of an error of copy.deepcopy."""
+    return AttentionCall(module, remake, seed, (causal or None) if axes is None else None, places, options, **sizes), told
 
 
 def _copied(module: torch.nn.Module) -> torch.nn.Module:
     try:
         return copy.deepcopy(module)
     except Exception as error:
-        raise _NotCopied(f"copy.deepcopy of it {in_short(error)}") from error
+        raise Fault(f"copy.deepcopy of it {in_short(error)}") from error
 
 
 def _maker(given: Any, asked: dict[str, int | None], causal: bool) -> Any:

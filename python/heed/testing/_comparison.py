@@ -1,11 +1,15 @@
-"""Random numbers, and the largest differences with their indices."""
+"""Random numbers, the largest differences with their indices, and what is a fault and what a refusal."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 import numpy
 import torch
+
+# heed's errors name the argument or the class, then say what was expected. Operands fit until a scheme has turned them.
+_NAMED = re.compile(r"(?!query: |key: |value: )[A-Za-z_]\w*: ")
 
 
 class Fault(Exception):
@@ -14,6 +18,17 @@ class Fault(Exception):
 
 class LeftOut(Exception):
     """A check that does not apply; the message says why."""
+
+
+def is_refusal(error: BaseException) -> bool:
+    """Whether heed or a scheme refuses a call with this error."""
+    return isinstance(error, (ValueError, NotImplementedError)) and _NAMED.match(str(error)) is not None
+
+
+def in_short(error: BaseException) -> str:
+    """The error in a few lines."""
+    lines = [line.strip() for line in str(error).strip().splitlines() if line.strip()]
+    return f"raises {type(error).__name__}: {' '.join(lines[:3])[:600]}"
 
 
 def drawn(seed: int, *shape: int) -> torch.Tensor:

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 import torch
 
 from ._comparison import Fault, LeftOut, check_close, check_same_bits, difference, drawn
-from ._settings import Settings
 from ._subjects import AttentionCall, Captured, Subject
 
 
@@ -18,7 +17,7 @@ def _change(tensors: Sequence[torch.Tensor], seed: int) -> None:
             tensor.add_(drawn(seed + number, *tensor.shape).to(tensor))
 
 
-def copies(subject: Subject, settings: Settings) -> None:
+def copies(subject: Subject) -> None:
     """Fault where a copy computes something else, or shares memory with the original."""
     if isinstance(subject.module, Captured):
         raise LeftOut("a program's tensors are the caller's")
@@ -46,7 +45,7 @@ def _outside(module: torch.nn.Module) -> list[str]:
     return found
 
 
-def state(subject: Subject, settings: Settings) -> None:
+def state(subject: Subject) -> None:
     """Fault where another module with the same state dict computes something else."""
     if isinstance(subject.module, Captured):
         raise LeftOut("a program's tensors are the caller's")
@@ -55,7 +54,7 @@ def state(subject: Subject, settings: Settings) -> None:
     operands = subject.operands()
     expected = subject.output(operands)
     kept = {name: t.detach().clone() if isinstance(t, torch.Tensor) else t for name, t in subject.module.state_dict().items()}
-    other = subject.copied() if subject.remake is None else subject.of(subject.remake(settings.seed + 1).double().eval())
+    other = subject.copied() if subject.remake is None else subject.of(subject.remake(subject.seed + 1).double().eval())
     _change([t for t in other.module.state_dict().values() if isinstance(t, torch.Tensor) and t.is_floating_point()], 40)
     other.output(operands)  # whatever is kept of the numbers before
     try:
@@ -65,7 +64,7 @@ def state(subject: Subject, settings: Settings) -> None:
     check_same_bits("the output of another one with this state dict", other.output(operands), expected)
 
 
-def threads(subject: Subject, settings: Settings) -> None:
+def threads(subject: Subject) -> None:
     """Fault where a second call, or one with another number of threads, has other bits."""
     operands = subject.operands(5)
     before = torch.get_num_threads()
@@ -82,15 +81,15 @@ def threads(subject: Subject, settings: Settings) -> None:
         torch.set_num_threads(before)
 
 
-def compiled(subject: Subject, settings: Settings) -> None:
+def compiled(subject: Subject) -> None:
     """Fault where torch.compile breaks the graph or computes something else."""
-    if settings.backend is None:
+    if subject.backend is None:
         raise LeftOut("compile=True tries it")
     operands = subject.operands()
     expected = subject.results(operands)
     torch.compiler.reset()
     try:
-        function = torch.compile(subject.function(), fullgraph=True, backend=settings.backend)
+        function = torch.compile(subject.function(), fullgraph=True, backend=subject.backend)
         found = subject.results(operands, function)
     finally:
         torch.compiler.reset()

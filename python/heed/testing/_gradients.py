@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import torch
 
-from ._comparison import Fault, drawn, place_of
-from ._refusals import is_refusal
+from ._comparison import Fault, drawn, is_refusal, place_of
 from ._subjects import AttentionCall, Subject
 
 _STEPS = (1e-6, 1e-7)  # the second where a kink lies within the first
@@ -44,28 +44,17 @@ def _sizes(subject: AttentionCall) -> tuple[int, int]:
     return min(5, subject.steps), min(7, subject.steps)
 
 
-def gradients(subject: Subject, settings: object) -> None:
+def gradients(subject: Subject) -> None:
     """Fault where a gradient differs from the slope."""
-    if not isinstance(subject, AttentionCall):
-        operands = _leaves(subject, subject.operands())
-        _compare(subject, operands, lambda: subject.objective(operands), "", _NUMBERS)
-        return
-    sizes = _sizes(subject)
-    for what, options in _variants(subject).items():
-        leaves = _leaves(subject, subject.operands(1 if "packed" in options else 2, *sizes))
+    sizes, variants = (_sizes(subject), _variants(subject)) if isinstance(subject, AttentionCall) else ((), {"": {}})
+    for what, options in variants.items():
+        operands = subject.operands(1 if "packed" in options else 2, *sizes)
+        leaves = [x.clone().requires_grad_(varies) for x, varies in zip(operands, subject.varies)]
         try:
-            _compare(subject, leaves, _of(subject, leaves, options), what, _FEW if what else _NUMBERS)
+            _compare(subject, leaves, functools.partial(subject.objective, leaves, **options), what, _FEW if what else _NUMBERS)
         except Exception as error:
             if not what or not is_refusal(error):
                 raise
-
-
-def _of(subject: AttentionCall, leaves: list[torch.Tensor], options: Mapping[str, Any]) -> Callable[[], torch.Tensor]:
-    return lambda: subject.objective(leaves, **options)
-
-
-def _leaves(subject: Subject, operands: list[torch.Tensor]) -> list[torch.Tensor]:
-    return [x.clone().requires_grad_(varies) for x, varies in zip(operands, subject.varies)]
 
 
 def _compare(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeVar
+from collections.abc import Callable, Mapping
+from typing import TypeVar
 
 import torch
 
@@ -13,19 +13,22 @@ from ._subjects import FAR, AttentionCall, Operands, Subject
 _Subject = TypeVar("_Subject", bound=Subject)
 
 
-def types(subject: Subject, settings: object) -> None:
+def types(subject: Subject) -> None:
     """Fault where the output has another type, or differs from float64 by more than rounding."""
-    operands, output = subject.operands(), _far(subject)
+    operands = subject.operands()
+    # At positions that narrow types cannot hold, where the subject takes positions.
+    takes_positions = isinstance(subject, AttentionCall) and subject.places is None
+    far = {"query_positions": FAR, "key_positions": FAR} if takes_positions else {}
     for dtype in (torch.float32, torch.bfloat16, torch.float16):
         given = subject.cast(operands, dtype)
         narrow = subject.copied(dtype)
-        found = output(narrow, given)
+        found = narrow.output(given, **far)
         if found.dtype != dtype:
             raise Fault(f"the output of {dtype} is {found.dtype}")
         wide = subject.cast(given, torch.float64)
-        expected = output(_widened(subject, narrow), wide)
+        expected = _widened(subject, narrow).output(wide, **far)
         check_close(f"the output in {dtype}", found, expected, subject.rounding(given, dtype, expected))
-    _under_autocast(subject, operands, output)
+    _under_autocast(subject, operands, far)
 
 
 def _widened(subject: _Subject, narrow: Subject) -> _Subject:
@@ -35,25 +38,18 @@ def _widened(subject: _Subject, narrow: Subject) -> _Subject:
     return wide
 
 
-def _under_autocast(subject: Subject, operands: Operands, output: Any) -> None:
+def _under_autocast(subject: Subject, operands: Operands, far: Mapping[str, int]) -> None:
     single, given = subject.copied(torch.float32), subject.cast(operands, torch.float32)
     with torch.autocast("cpu", torch.bfloat16):
-        found = output(single, given)
+        found = single.output(given, **far)
     if isinstance(subject, AttentionCall) and found.dtype != torch.bfloat16:
         raise Fault(f"the output under autocast to bfloat16 is {found.dtype}")
     rounded = subject.cast(subject.cast(operands, torch.bfloat16), torch.float64)
-    expected = output(_widened(subject, single), rounded)
+    expected = _widened(subject, single).output(rounded, **far)
     check_close("the output under autocast", found, expected, subject.rounding(rounded, torch.bfloat16, expected))
 
 
-def _far(subject: Subject) -> Any:
-    """(subject, operands) -> the output, at positions that narrow types cannot hold if the subject takes positions."""
-    if isinstance(subject, AttentionCall) and subject.places is None:
-        return lambda of, given: of.output(given, query_positions=FAR, key_positions=FAR)
-    return lambda of, given: of.output(given)
-
-
-def strides(subject: Subject, settings: object) -> None:
+def strides(subject: Subject) -> None:
     """Fault where the strides of operands change the output."""
     operands = subject.operands()
     ways: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
@@ -66,7 +62,7 @@ def strides(subject: Subject, settings: object) -> None:
         check_close(f"the output of operands with {what}", subject.output(laid), subject.output([x.contiguous() for x in laid]))
 
 
-def meta(subject: Subject, settings: object) -> None:
+def meta(subject: Subject) -> None:
     """Fault where meta tensors do not give the shape."""
     operands = subject.operands()
     expected = subject.output(operands)
@@ -76,7 +72,7 @@ def meta(subject: Subject, settings: object) -> None:
         raise Fault(f"the output on meta is {kinds[0]} on {found.device}, expected {kinds[1]}")
 
 
-def empty(subject: Subject, settings: object) -> None:
+def empty(subject: Subject) -> None:
     """Fault where extents of 0 give another shape or numbers that are not finite."""
     for what, operands in _empty(subject).items():
         results = subject.results(operands, lambda *given: subject.output(given))

@@ -5,11 +5,10 @@ from __future__ import annotations
 import torch
 
 from ._comparison import Fault, check_close, difference
-from ._settings import Settings
 from ._subjects import AttentionCall
 
 
-def positions(subject: AttentionCall, settings: object) -> None:
+def positions(subject: AttentionCall) -> None:
     """Fault where a list of positions differs from an equal offset, or the order of the keys matters."""
     steps, first = subject.steps, 2 if subject.causal and subject.steps > 2 else 0  # the last query stands beside the last key
     operands = subject.operands(2, steps - first)
@@ -32,11 +31,11 @@ def positions(subject: AttentionCall, settings: object) -> None:
     check_close("the output where keys come in another order with their positions", output, expected)
 
 
-def times(subject: AttentionCall, settings: Settings) -> None:
+def times(subject: AttentionCall) -> None:
     """Fault where rows with their own times differ from each row alone."""
     subject.leave_out_if_it_reads("batch")
     operands, steps = subject.operands(), subject.steps
-    generator = torch.Generator(device="cpu").manual_seed(settings.seed)
+    generator = torch.Generator(device="cpu").manual_seed(subject.seed)
     shape = (2, steps) if subject.places is None else (2, steps, subject.places.shape[2])
     gaps = 0.25 + 1.5 * torch.rand(shape, generator=generator, dtype=torch.float64, device="cpu")
     at = gaps.cumsum(1) + torch.tensor([1000.25, 3.5], dtype=torch.float64).reshape(2, *(1,) * (gaps.dim() - 1))
@@ -47,7 +46,7 @@ def times(subject: AttentionCall, settings: Settings) -> None:
         check_close(f"the output of row {row} at times of its own", together[row : row + 1], alone)
 
 
-def moved(subject: AttentionCall, settings: Settings) -> str:
+def moved(subject: AttentionCall) -> str:
     """The change when all tokens move by one distance; Fault where it must be nothing."""
     operands = subject.operands()
     expected = subject.output(operands)
@@ -55,7 +54,7 @@ def moved(subject: AttentionCall, settings: Settings) -> str:
         output = subject.output(operands, query_positions=5000, key_positions=5000)
     else:
         output = subject.output(operands, query_positions=subject.places + 64, key_positions=subject.places + 64)
-    if settings.relative:
+    if subject.relative:
         check_close("the output where all tokens moved", output, expected)
     apart = difference(output, expected)
     if not output.isfinite().all():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import torch
@@ -28,7 +29,7 @@ def _cut(operands: Operands, row: int, length: int, dim: int) -> list[torch.Tens
     return [x[row : row + 1].narrow(dim, 0, length) for x in operands]
 
 
-def rows(subject: Subject, settings: object) -> None:
+def rows(subject: Subject) -> None:
     """Fault where tokens beyond a row's length have influence."""
     if isinstance(subject, AttentionCall):
         subject.leave_out_if_it_reads("batch")
@@ -41,15 +42,10 @@ def rows(subject: Subject, settings: object) -> None:
     steps = operands[0].shape[dim]
     lengths = torch.tensor(_lengths(steps))
     hidden = torch.arange(steps) >= lengths[:, None]
-
-    def together(given: Operands) -> torch.Tensor:
-        if isinstance(subject, AttentionCall):
-            return subject.output(given, **places, query_lengths=lengths, key_lengths=lengths)
-        return subject.module(*given, valid_lens=lengths)
-
-    def alone(given: Operands) -> torch.Tensor:
-        return subject.output(given, **places) if isinstance(subject, AttentionCall) else subject.output(given)
-
+    names = ("query_lengths", "key_lengths") if isinstance(subject, AttentionCall) else ("valid_lens",)
+    call: Any = subject.output
+    together = functools.partial(call, **places, **dict.fromkeys(names, lengths))
+    alone = functools.partial(call, **places)
     output = together([_fill(x, hidden, torch.nan, dim) for x in operands])
     for row, length in enumerate(lengths.tolist()):
         expected = alone(_cut(operands, row, length, dim))
@@ -84,7 +80,7 @@ def _compare_gradients(subject: Subject, operands: Operands, hidden: torch.Tenso
             check_close(f"the gradient of {name} over padded rows", ours, theirs)
 
 
-def left_padding(subject: AttentionCall, settings: object) -> None:
+def left_padding(subject: AttentionCall) -> None:
     """Fault where padding before the first token has influence."""
     subject.leave_out_if_it_reads("query", "key")
     operands, steps = subject.operands(), subject.steps
@@ -100,7 +96,7 @@ def left_padding(subject: AttentionCall, settings: object) -> None:
     check_close("the output behind padding of NaN", output[:, :, _PADS:], expected)
 
 
-def packed(subject: AttentionCall, settings: object) -> None:
+def packed(subject: AttentionCall) -> None:
     """Fault where packed sequences influence each other."""
     subject.leave_out_if_it_reads("batch")
     steps = subject.steps
@@ -120,7 +116,7 @@ def packed(subject: AttentionCall, settings: object) -> None:
 
 
 @torch.no_grad()
-def cache(subject: Subject, settings: object) -> None:
+def cache(subject: Subject) -> None:
     """Fault where decoding with a cache differs from the whole pass."""
     if isinstance(subject, ModuleCall):
         _module_cache(subject)
@@ -163,7 +159,7 @@ def _module_cache(subject: ModuleCall) -> None:
 
 
 @torch.no_grad()
-def ragged_cache(subject: AttentionCall, settings: object) -> None:
+def ragged_cache(subject: AttentionCall) -> None:
     """Fault where a row of a cache depends on the other rows' lengths."""
     subject.leave_out_if_it_reads("batch", "query")
     if subject.places is not None:
@@ -181,7 +177,7 @@ def ragged_cache(subject: AttentionCall, settings: object) -> None:
         check_close(f"the output of a row of {length} tokens in a cache of other lengths", output[row : row + 1], alone)
 
 
-def call(subject: Subject, settings: object) -> None:
+def call(subject: Subject) -> None:
     """Fault where the output has another shape, type or device, or the call writes to its operands."""
     operands = subject.operands()
     kept = [x.clone() for x in operands]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
@@ -23,15 +24,17 @@ FAR = 2049  # a position that neither bfloat16 nor float16 has
 _ROUNDINGS = {torch.float32: 8.0, torch.bfloat16: 1.0, torch.float16: 1.0}
 
 
+@dataclasses.dataclass
 class Subject:
     """A module in float64 and its call."""
 
-    names: Sequence[str]  # of the operands
-    varies: Sequence[bool]  # which operands have gradients and are cast to the type that is tried
-
-    def __init__(self, module: torch.nn.Module, remake: Callable[[int], torch.nn.Module] | None, seed: int) -> None:
-        """remake: makes another module from a seed, with other numbers. seed: of the operands."""
-        self.module, self.remake, self.seed = module, remake, seed
+    module: torch.nn.Module
+    remake: Callable[[int], torch.nn.Module] | None  # makes another module from a seed, with other numbers
+    seed: int  # of the operands
+    names: Sequence[str] = dataclasses.field(init=False)  # of the operands
+    varies: Sequence[bool] = dataclasses.field(init=False)  # which operands have gradients and are cast to the type that is tried
+    relative: bool = dataclasses.field(init=False)  # whether moving all tokens must change nothing
+    backend: str | None = dataclasses.field(init=False)  # of torch.compile
 
     def of(self: _Self, module: torch.nn.Module) -> _Self:
         """The same subject with another module."""
@@ -63,13 +66,13 @@ class Subject:
         """A function from operands to the output, with everything else made beforehand."""
         raise NotImplementedError
 
-    def output(self, operands: Operands) -> torch.Tensor:
+    def output(self, operands: Operands, **options: Any) -> torch.Tensor:
         """The output of a call."""
-        return self.function()(*operands)
+        return self.function()(*operands, **options)
 
-    def objective(self, operands: Operands) -> torch.Tensor:
+    def objective(self, operands: Operands, **options: Any) -> torch.Tensor:
         """A number that depends on all outputs."""
-        output = self.output(operands)
+        output = self.output(operands, **options)
         return (output * drawn(7, *output.shape).to(output)).sum()
 
     def cast(self, operands: Operands, where: torch.dtype | str) -> list[torch.Tensor]:
@@ -110,26 +113,20 @@ class Captured(torch.nn.Module):
         return self._program.of([getattr(self, name) for name in self._names])
 
 
+@dataclasses.dataclass
 class AttentionCall(Subject):
     """heed.attention with a scheme or a program."""
 
     names = ("query", "key", "value")
     varies = (True, True, True)
 
-    def __init__(
-        self,
-        module: torch.nn.Module,
-        remake: Callable[[int], torch.nn.Module] | None,
-        seed: int,
-        sizes: Mapping[str, int],
-        causal: bool | None,
-        places: torch.Tensor | None,
-        options: Mapping[str, Any],
-    ) -> None:
-        """sizes: heads, kv_heads, head_dim and steps. places: positions [1, steps, axes] for a scheme with axes."""
-        super().__init__(module, remake, seed)
-        self.heads, self.kv_heads, self.head_dim, self.steps = (sizes[n] for n in ("heads", "kv_heads", "head_dim", "steps"))
-        self.causal, self.places, self.options = causal, places, options
+    causal: bool | None
+    places: torch.Tensor | None  # positions [1, steps, axes] for a scheme with axes
+    options: Mapping[str, Any]
+    heads: int
+    kv_heads: int
+    head_dim: int
+    steps: int
 
     @property
     def scheme(self) -> Scheme | None:
@@ -210,21 +207,16 @@ class AttentionCall(Subject):
             raise LeftOut(f"the function reads {' and '.join(read)}, counted within a call; with positions=True it may read positions")
 
 
+@dataclasses.dataclass
 class ModuleCall(Subject):
     """A module with tensors as inputs."""
 
-    def __init__(
-        self,
-        module: torch.nn.Module,
-        remake: Callable[[int], torch.nn.Module] | None,
-        seed: int,
-        inputs: Operands | None,
-        shape: Sequence[int],
-    ) -> None:
-        """inputs: examples, or None for the usual shape; shape: [heads, steps, head_dim]."""
-        super().__init__(module, remake, seed)
-        self._inputs = _usual(module, shape) if inputs is None else list(inputs)
-        self.varies = [x.is_floating_point() and (inputs is None or x.dtype != torch.float64) for x in self._inputs]
+    inputs: Operands | None  # examples, or None for the usual shape
+    shape: Sequence[int]  # [heads, steps, head_dim]
+
+    def __post_init__(self) -> None:
+        self._inputs = _usual(self.module, self.shape) if self.inputs is None else list(self.inputs)
+        self.varies = [x.is_floating_point() and (self.inputs is None or x.dtype != torch.float64) for x in self._inputs]
         self.names = [f"input {i}" for i in range(len(self._inputs))]
 
     def operands(self, batch: int = 2, *, others: bool = False) -> list[torch.Tensor]:
@@ -236,8 +228,8 @@ class ModuleCall(Subject):
     def function(self) -> Callable[..., torch.Tensor]:
         module = self.module
 
-        def first(*inputs: torch.Tensor) -> torch.Tensor:
-            result = module(*inputs)
+        def first(*inputs: torch.Tensor, **options: Any) -> torch.Tensor:
+            result = module(*inputs, **options)
             output: torch.Tensor = result[0] if isinstance(result, (tuple, list)) else result
             return output
 

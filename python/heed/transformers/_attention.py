@@ -22,17 +22,6 @@ _REFUSED = {
 }
 
 
-def _refuse(further: dict[str, Any]) -> None:
-    for name, reason in _REFUSED.items():
-        if further.get(name) is not None:
-            raise ValueError(f"{name}: {reason}; load the model with another attn_implementation")
-
-
-def _is_causal(module: torch.nn.Module, is_causal: bool | None) -> bool:
-    """Whether a call without a mask is causal: its is_causal, else the module's, else False, as under "eager"."""
-    return bool(getattr(module, "is_causal", False) if is_causal is None else is_causal)
-
-
 def _mask_options(mask: KeyRanges | torch.Tensor, query: torch.Tensor, key: torch.Tensor) -> dict[str, Any]:
     if isinstance(mask, KeyRanges):
         return mask.options(query.shape[0], query.shape[2], key.shape[2])
@@ -67,7 +56,9 @@ def attention_forward(
 
     s_aux [Hq] and sinks, broadcastable to [B, Hq, L, 1], are scores of a key without a value.
     """
-    _refuse(further)
+    for name, reason in _REFUSED.items():
+        if further.get(name) is not None:
+            raise ValueError(f"{name}: {reason}; load the model with another attn_implementation")
     rows = None if torch.compiler.is_compiling() else getattr(key, "heed_rows", None)
     if rows is not None:
         if not isinstance(attention_mask, KeyRanges):
@@ -92,8 +83,8 @@ def attention_forward(
     options: dict[str, Any] = {"scale": scaling, "softcap": softcap, "dropout": dropout if module.training else 0.0}
     if attention_mask is not None:
         options |= _mask_options(attention_mask, query, key)
-    elif query.shape[2] > 1 and _is_causal(module, is_causal):
-        options["causal"] = "top_left"
+    elif query.shape[2] > 1 and (getattr(module, "is_causal", False) if is_causal is None else is_causal):
+        options["causal"] = "top_left"  # a call without a mask: by its is_causal, else the module's, as under "eager"
     if position_bias is not None:
         options["bias"] = position_bias if "bias" not in options else position_bias + options["bias"]
     if s_aux is None and sinks is not None:

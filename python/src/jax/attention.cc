@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
+#include <memory>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -16,49 +18,36 @@
 namespace heed::jax {
 namespace {
 
-// The keys of the largest weights, which are numbers of 32 bits in arrays: JAX has no longer ones unless told.
-class LargestKeys {
- public:
-  // As many as `keys` has, and with its numbers; none where it is absent.
-  explicit LargestKeys(const View<const int32_t, 3>& keys) {
-    if (!keys.present()) return;
-    numbers_.assign(keys.data, keys.data + keys.size());
-    numbers_.push_back(0);  // an address where there are none
-    view_ = View<int64_t, 3>::Contiguous(numbers_.data(), keys.extent);
-    view_.stride = keys.stride;
-  }
-  const View<int64_t, 3>& view() const { return view_; }
-  void CopyTo(const View<int32_t, 3>& keys) const {
-    std::transform(numbers_.begin(), numbers_.end() - 1, keys.data, [](int64_t key) { return static_cast<int32_t>(key); });
-  }
+// The keys of the largest weights, which are numbers of 32 bits in arrays, as JAX has no longer ones unless told: memory for as
+// many of the engine's, with the numbers.
+View<int64_t, 3> LargestKeys(Call& call, const View<const int32_t, 3>& keys) {
+  if (!keys.present()) return {};
+  std::vector<int64_t>& wide = call.Room(keys.size());
+  std::copy_n(keys.data, keys.size(), wide.begin());
+  return {wide.data(), keys.extent, keys.stride};
+}
 
- private:
-  std::vector<int64_t> numbers_;
-  View<int64_t, 3> view_;
-};
-
-template <class T>
-void ForwardSlice(const CallSlice& slice, Workspace& workspace, Executor& executor) {
+constexpr auto kForward = []<class T>(T, Call& call, Workspace& workspace, Executor& executor) {
   using A = Accum<T>;
-  const Options<A> options(slice);
-  const Statistics<A> statistics{slice.RowsOut<A>("entropy"), slice.RowsOut<A>("max_weight"),
-                                 slice.RowsOut<A>("mean_distance")};
-  const View<int32_t, 3> keys = slice.RowsOut<int32_t>("largest_key");
-  if (keys.present() && slice.TokensIn<T>("key").extent[2] > std::numeric_limits<int32_t>::max())
+  const Attention attention = AttentionOf<A>(call);
+  const Statistics<A> statistics{call.Rows<A>("entropy"), call.Rows<A>("max_weight"), call.Rows<A>("mean_distance")};
+  const View<int32_t, 3> keys = call.Rows<int32_t>("largest_key");
+  if (keys.present() && call.Tokens<const T>("key").extent[2] > std::numeric_limits<int32_t>::max())
     throw InvalidArgument(
         "key: expected less than 2^31 keys beside statistics, whose gradient needs a key's number in 32 bits");
-  const LargestKeys largest(keys);
-  Forward<T>(options.attention(),
-             {.q = slice.TokensIn<T>("query"), .k = slice.TokensIn<T>("key"), .v = slice.TokensIn<T>("value")},
-             {.out = slice.TokensOut<T>("output"),
-              .lse = slice.RowsOut<A>("lse"),
+  const View<int64_t, 3> largest = LargestKeys(call, keys);
+  Forward<T>(attention,
+             {.q = call.Tokens<const T>("query"), .k = call.Tokens<const T>("key"), .v = call.Tokens<const T>("value")},
+             {.out = call.Tokens<T>("output"),
+              .lse = call.Rows<A>("lse"),
               .statistics = statistics,
-              .remainder = slice.TokensOut<BFloat16>("remainder"),
-              .correction = slice.RowsOut<A>("correction"),
-              .largest_key = largest.view()},
+              .remainder = call.Tokens<BFloat16>("remainder"),
+              .correction = call.Rows<A>("correction"),
+              .largest_key = largest},
              workspace, executor);
-  if (keys.present()) largest.CopyTo(keys);
-}
+  std::transform(largest.data, largest.data + (keys.present() ? keys.size() : 0), keys.data,
+                 [](int64_t key) { return static_cast<int32_t>(key); });
+};
 
 // The arrays of tables that get(name, View{}) finds under their names.
 template <class A, class Get>
@@ -78,54 +67,50 @@ BiasGradients<A> Tables(const Get& get) {
 }
 
 template <class A>
-BiasGradients<A> TableGradients(const CallSlice& slice) {
-  return Tables<A>([&]<int Rank>(const char* name, View<A, Rank>& table) { table = slice.Result<A, Rank>(name); });
+BiasGradients<A> TableGradients(const Call& call) {
+  return Tables<A>([&]<int Rank>(const char* name, View<A, Rank>& table) { table = call.Dense<A, Rank>(name); });
 }
 
 template <class T>
-BackwardInputs<T> BackwardInputsOf(const CallSlice& slice) {
+BackwardInputs<T> BackwardInputsOf(Call& call) {
   using A = Accum<T>;
-  return {.q = slice.TokensIn<T>("query"),
-          .k = slice.TokensIn<T>("key"),
-          .v = slice.TokensIn<T>("value"),
-          .out = slice.TokensIn<T>("output"),
-          .lse = slice.RowsIn<A>("lse"),
-          .d_out = slice.TokensIn<T>("d_output"),
-          .d_lse = slice.RowsIn<A>("d_lse"),
-          .remainder = slice.TokensIn<BFloat16>("remainder"),
-          .correction = slice.RowsIn<A>("correction")};
+  return {.q = call.Tokens<const T>("query"),
+          .k = call.Tokens<const T>("key"),
+          .v = call.Tokens<const T>("value"),
+          .out = call.Tokens<const T>("output"),
+          .lse = call.Rows<const A>("lse"),
+          .d_out = call.Tokens<const T>("d_output"),
+          .d_lse = call.Rows<const A>("d_lse"),
+          .remainder = call.Tokens<const BFloat16>("remainder"),
+          .correction = call.Rows<const A>("correction"),
+          .statistics = {.entropy = call.Rows<const A>("entropy"),
+                         .max_weight = call.Rows<const A>("max_weight"),
+                         .mean_distance = call.Rows<const A>("mean_distance"),
+                         .largest_key = LargestKeys(call, call.Rows<const int32_t>("largest_key")),
+                         .d_entropy = call.Rows<const A>("d_entropy"),
+                         .d_max_weight = call.Rows<const A>("d_max_weight"),
+                         .d_mean_distance = call.Rows<const A>("d_mean_distance")}};
 }
 
-template <class T>
-void BackwardSlice(const CallSlice& slice, Workspace& workspace, Executor& executor) {
+constexpr auto kBackward = []<class T>(T, Call& call, Workspace& workspace, Executor& executor) {
   using A = Accum<T>;
-  const Options<A> options(slice);
-  const LargestKeys largest(slice.RowsIn<int32_t>("largest_key"));
-  BackwardInputs<T> inputs = BackwardInputsOf<T>(slice);
-  inputs.statistics = {.entropy = slice.RowsIn<A>("entropy"),
-                       .max_weight = slice.RowsIn<A>("max_weight"),
-                       .mean_distance = slice.RowsIn<A>("mean_distance"),
-                       .largest_key = largest.view(),
-                       .d_entropy = slice.RowsIn<A>("d_entropy"),
-                       .d_max_weight = slice.RowsIn<A>("d_max_weight"),
-                       .d_mean_distance = slice.RowsIn<A>("d_mean_distance")};
-  Backward<T>(options.attention(), inputs,
-              {.q = slice.TokensOut<T>("query"),
-               .k = slice.TokensOut<T>("key"),
-               .v = slice.TokensOut<T>("value"),
-               .biases = TableGradients<A>(slice)},
+  Backward<T>(AttentionOf<A>(call), BackwardInputsOf<T>(call),
+              {.q = call.Tokens<T>("query"),
+               .k = call.Tokens<T>("key"),
+               .v = call.Tokens<T>("value"),
+               .biases = TableGradients<A>(call)},
               workspace, executor);
-}
+};
 
 // Inputs t_query and its like: tangents of what they are named after.
 template <class T>
-Tangents<T> TangentsOf(const CallSlice& slice) {
+Tangents<T> TangentsOf(const Call& call) {
   using A = Accum<T>;
-  return {.q = slice.TokensIn<T>("t_query"),
-          .k = slice.TokensIn<T>("t_key"),
-          .v = slice.TokensIn<T>("t_value"),
+  return {.q = call.Tokens<const T>("t_query"),
+          .k = call.Tokens<const T>("t_key"),
+          .v = call.Tokens<const T>("t_value"),
           .biases = Tables<A>([&]<int Rank>(const char* name, View<A, Rank>& table) {
-            const View<const A, Rank> tangent = slice.Input<A, Rank>(std::string("t_") + name);
+            const View<const A, Rank> tangent = call.Dense<const A, Rank>(std::string("t_") + name);
             // Tangents are only read.
             table = {const_cast<A*>(tangent.data), tangent.extent,
                      tangent.stride};  // NOLINT(cppcoreguidelines-pro-type-const-cast)
@@ -133,77 +118,62 @@ Tangents<T> TangentsOf(const CallSlice& slice) {
 }
 
 // Results t_output and t_lse.
-template <class T>
-void TangentSlice(const CallSlice& slice, Workspace& workspace, Executor& executor) {
+constexpr auto kTangent = []<class T>(T, Call& call, Workspace& workspace, Executor& executor) {
   using A = Accum<T>;
   for (const char* name : {"t_entropy", "t_max_weight", "t_mean_distance"})
-    if (slice.Returns(name)) throw InvalidArgument("attention: forward-mode differentiation is not implemented for statistics");
-  if (slice.settings().Flag("of_tangent"))
+    if (call.FindResult(name))
+      throw InvalidArgument("attention: forward-mode differentiation is not implemented for statistics");
+  if (call.settings.Flag("of_tangent"))
     throw InvalidArgument(
         "the tangent of attention: forward-mode differentiation is not implemented; second derivatives go by a gradient: "
         "take jax.jvp of jax.grad");
-  const Options<A> options(slice);
-  Tangent<T>(options.attention(), slice.TokensIn<T>("query"), slice.TokensIn<T>("key"), slice.TokensIn<T>("value"),
-             TangentsOf<T>(slice), slice.TokensOut<T>("output"), slice.TokensOut<T>("t_output"), slice.RowsOut<A>("lse"),
-             slice.RowsOut<A>("t_lse"), workspace, executor);
-}
+  Tangent<T>(AttentionOf<A>(call), call.Tokens<const T>("query"), call.Tokens<const T>("key"), call.Tokens<const T>("value"),
+             TangentsOf<T>(call), call.Tokens<T>("output"), call.Tokens<T>("t_output"), call.Rows<A>("lse"),
+             call.Rows<A>("t_lse"), workspace, executor);
+};
 
 // Inputs of a backward pass, and the tangents of them; results are the tangents of its results, under their names.
-template <class T>
-void BackwardTangentSlice(const CallSlice& slice, Workspace& workspace, Executor& executor) {
+constexpr auto kBackwardTangent = []<class T>(T, Call& call, Workspace& workspace, Executor& executor) {
   using A = Accum<T>;
-  const Options<A> options(slice);
-  const RowTangents<T> of_rows{.out = slice.TokensIn<T>("t_output"),
-                               .lse = slice.RowsIn<A>("t_lse"),
-                               .d_out = slice.TokensIn<T>("t_d_output"),
-                               .d_lse = slice.RowsIn<A>("t_d_lse")};
-  BackwardTangent<T>(options.attention(), BackwardInputsOf<T>(slice), TangentsOf<T>(slice), of_rows,
-                     slice.TokensOut<T>("query"), slice.TokensOut<T>("key"), slice.TokensOut<T>("value"),
-                     TableGradients<A>(slice), workspace, executor);
+  const RowTangents<T> of_rows{.out = call.Tokens<const T>("t_output"),
+                               .lse = call.Rows<const A>("t_lse"),
+                               .d_out = call.Tokens<const T>("t_d_output"),
+                               .d_lse = call.Rows<const A>("t_d_lse")};
+  BackwardTangent<T>(AttentionOf<A>(call), BackwardInputsOf<T>(call), TangentsOf<T>(call), of_rows, call.Tokens<T>("query"),
+                     call.Tokens<T>("key"), call.Tokens<T>("value"), TableGradients<A>(call), workspace, executor);
+};
+
+// The numbers of an array [n]; without it 0 .. count - 1.
+View<const int64_t, 1> Indices(Call& call, std::string_view name, int64_t count) {
+  if (call.Find(name)) return call.Integers<1>(name);
+  std::vector<int64_t>& all = call.Room(count);
+  std::iota(all.begin(), all.end(), 0);
+  return View<const int64_t, 1>::Contiguous(all.data(), {count});
 }
 
-template <class T>
-void WeightsSlice(const CallSlice& slice, Workspace& workspace, Executor& executor) {
+constexpr auto kWeights = []<class T>(T, Call& call, Workspace& workspace, Executor& executor) {
   using A = Accum<T>;
-  const Options<A> options(slice);
-  const View<const T, 4> query = slice.TokensIn<T>("query");
-  const Indices heads(slice, "heads", query.extent[1]), rows(slice, "rows", query.extent[2]);
-  Weights<T>(options.attention(), query, slice.TokensIn<T>("key"), slice.RowsIn<A>("lse"), heads.view(), rows.view(),
-             slice.Result<A, 4>("weights"), workspace, executor);
-}
+  const View<const T, 4> query = call.Tokens<const T>("query");
+  Weights<T>(AttentionOf<A>(call), query, call.Tokens<const T>("key"), call.Rows<const A>("lse"),
+             Indices(call, "heads", query.extent[1]), Indices(call, "rows", query.extent[2]), call.Dense<A, 4>("weights"),
+             workspace, executor);
+};
 
-// Calls compute(T{}, slice, workspace, executor) for every slice; T: the type of elements.
-template <class Compute>
-void Run(Call& call, const Compute& compute) {
-  FoldIntoBatch(call);
+// Calls kCompute(T{}, call, workspace, executor) for every slice; T: the type of elements.
+template <auto kCompute>
+void Run(Call& call) {
+  call.FoldIntoBatch();
   const std::shared_ptr<Executor> executor = SharedThreads();
-  const LentWorkspace workspace;
-  WithElementType(call.inputs.Get("query").type, [&](auto element) {
-    ForEachSlice(call, [&](const CallSlice& slice) { compute(element, slice, *workspace, *executor); });
-  });
-}
-
-void RunForward(Call& call) {
-  Run(call, []<class T>(T, auto&... of) { ForwardSlice<T>(of...); });
-}
-void RunBackward(Call& call) {
-  Run(call, []<class T>(T, auto&... of) { BackwardSlice<T>(of...); });
-}
-void RunTangent(Call& call) {
-  Run(call, []<class T>(T, auto&... of) { TangentSlice<T>(of...); });
-}
-void RunBackwardTangent(Call& call) {
-  Run(call, []<class T>(T, auto&... of) { BackwardTangentSlice<T>(of...); });
-}
-void RunWeights(Call& call) {
-  Run(call, []<class T>(T, auto&... of) { WeightsSlice<T>(of...); });
+  const std::shared_ptr<Workspace> workspace = LentWorkspace();
+  WithElementType(call.Find("query")->type,
+                  [&](auto element) { call.ForEachSlice([&] { kCompute(element, call, *workspace, *executor); }); });
 }
 
 }  // namespace
 }  // namespace heed::jax
 
-HEED_JAX_HANDLER(heed_jax_attention, heed::jax::RunForward);
-HEED_JAX_HANDLER(heed_jax_attention_backward, heed::jax::RunBackward);
-HEED_JAX_HANDLER(heed_jax_attention_tangent, heed::jax::RunTangent);
-HEED_JAX_HANDLER(heed_jax_attention_backward_tangent, heed::jax::RunBackwardTangent);
-HEED_JAX_HANDLER(heed_jax_attention_weights, heed::jax::RunWeights);
+HEED_JAX_HANDLER(heed_jax_attention, heed::jax::Run<heed::jax::kForward>);
+HEED_JAX_HANDLER(heed_jax_attention_backward, heed::jax::Run<heed::jax::kBackward>);
+HEED_JAX_HANDLER(heed_jax_attention_tangent, heed::jax::Run<heed::jax::kTangent>);
+HEED_JAX_HANDLER(heed_jax_attention_backward_tangent, heed::jax::Run<heed::jax::kBackwardTangent>);
+HEED_JAX_HANDLER(heed_jax_attention_weights, heed::jax::Run<heed::jax::kWeights>);

@@ -1,8 +1,8 @@
 // What Python asks for at once, without a program of XLA's: tables of numbers, checks, and what computes. Functions return 0,
 // or the kind of what heed_jax_message then says.
 #include <algorithm>
+#include <array>
 #include <cstdint>
-#include <exception>
 #include <string>
 
 #include "call.h"
@@ -11,34 +11,12 @@
 #include "heed/positions.h"
 #include "heed/rotary.h"
 #include "options.h"
-#include "rotary_options.h"
 #include "threads.h"
 
 #define HEED_JAX_API __attribute__((visibility("default")))
 
 namespace heed::jax {
 namespace {
-
-enum Status { kDone = 0, kInvalidArgument = 1, kFailed = 2 };
-
-std::string& Message() {
-  thread_local std::string message;
-  return message;
-}
-
-template <class F>
-int Told(const F& f) noexcept {
-  try {
-    f();
-    return kDone;
-  } catch (const InvalidArgument& error) {
-    Message() = error.what();
-    return kInvalidArgument;
-  } catch (const std::exception& error) {
-    Message() = error.what();
-    return kFailed;
-  }
-}
 
 struct Accepted {};
 
@@ -59,15 +37,13 @@ View<T, 4> NowhereOutput(const View<const T, 4>& query, const View<const T, 4>& 
 }
 
 template <class T>
-void Examine(const Call& call) {
-  const CallSlice slice(call, 0);
-  const Options<Accum<T>> options(slice);
-  const View<const T, 4> query = slice.TokensIn<T>("query"), value = slice.TokensIn<T>("value");
+void Examine(Call& call) {
+  const View<const T, 4> query = call.Tokens<const T>("query"), value = call.Tokens<const T>("value");
   Workspace workspace;
   Examiner examiner;
   try {
-    Forward<T>(options.attention(), query, slice.TokensIn<T>("key"), value, NowhereOutput<T>(query, value), {}, workspace,
-               examiner);
+    Forward<T>(AttentionOf<Accum<T>>(call), query, call.Tokens<const T>("key"), value, NowhereOutput<T>(query, value), {},
+               workspace, examiner);
   } catch (const Accepted&) {
     return;
   }
@@ -91,8 +67,8 @@ HEED_JAX_API void heed_jax_interface_version(int* major, int* minor) {
 // Whether a call of attention would be refused for what is known of it without the numbers in its arrays.
 HEED_JAX_API int heed_jax_check(const char* operands, const char* settings) {
   return heed::jax::Told([&] {
-    const heed::jax::Call call(operands, settings);
-    heed::jax::WithElementType(call.inputs.Get("query").type, [&]<class T>(T) { heed::jax::Examine<T>(call); });
+    heed::jax::Call call(operands, settings);
+    heed::jax::WithElementType(call.Find("query")->type, [&]<class T>(T) { heed::jax::Examine<T>(call); });
   });
 }
 

@@ -1,6 +1,5 @@
 #include "options.h"
 
-#include <numeric>
 #include <string>
 
 #include "heed/error.h"
@@ -12,124 +11,142 @@ namespace {
 // The choice that a setting of this name makes, the first where there is none.
 template <class Choice>
 Choice ChoiceIn(const Settings& settings, const char* name) {
-  return ChoiceNamed<Choice>(name, settings.Text(name, kChoices<Choice>.front().name));
+  return ChoiceNamed<Choice>(name, settings.Text(name).value_or(kChoices<Choice>.front().name));
 }
 
-// Two words, the upper first: JAX has no 64 bits unless told.
-uint64_t SeedOf(const CallSlice& slice) {
-  const Array* array = slice.Find("seed");
-  if (array == nullptr) throw InvalidArgument("seed: expected one because dropout is not 0");
-  const std::vector<int64_t> words = slice.Integers(*array);
-  if (words.size() != 2) throw Error("seed: expected two words");
-  return static_cast<uint64_t>(words[0]) << 32 | static_cast<uint64_t>(words[1]);
+Dropout DropoutOf(Call& call) {
+  const Settings& settings = call.settings;
+  Dropout dropout{.probability = settings.Number<double>("dropout").value_or(0.0),
+                  .batch_offset = settings.Number<int64_t>("batch_offset").value_or(0)};
+  if (const Array* row = call.Find("batch_offset")) dropout.batch_offset = call.Numbers(*row).at(0);
+  if (const Array* seed = call.Find("seed")) {  // two words, the upper first: JAX has no 64 bits unless told
+    const std::vector<int64_t>& words = call.Numbers(*seed);
+    dropout.seed = static_cast<uint64_t>(words.at(0)) << 32 | static_cast<uint64_t>(words.at(1));
+  }
+  return dropout;
 }
 
-View<const int64_t, 1> ViewOfAll(const std::vector<int64_t>& numbers) {
-  static constexpr int64_t kNowhere = 0;
-  return View<const int64_t, 1>::Contiguous(numbers.empty() ? &kNowhere : numbers.data(), {std::ssize(numbers)});
+// Cumulative lengths of the operand's tokens. Where they are only described, the first sequence holds all.
+View<const int64_t, 1> Offsets(Call& call, std::string_view name, std::string_view operand) {
+  const Array& array = *call.Find(name);
+  std::vector<int64_t>& numbers = call.Numbers(array);
+  if (array.data == nullptr && numbers.size() > 1)
+    std::fill(numbers.begin() + 1, numbers.end(), call.Find(operand)->extent.at(0));
+  return View<const int64_t, 1>::Contiguous(numbers.data(), {std::ssize(numbers)});
+}
+
+Positions PositionsOf(Call& call, std::string_view list, std::string_view offset) {
+  Positions positions;
+  positions.offset = call.settings.Number<int64_t>(offset);
+  if (const Array* number = call.Find(offset)) positions.offset = call.Numbers(*number).at(0);
+  const Array* listed = call.Find(list);
+  if (listed == nullptr) return positions;
+  if (listed->type == DataType::F64) {
+    positions.list = call.Dense<const double, 2>(list);
+  } else {
+    positions.list = call.Integers<2>(list);
+  }
+  return positions;
+}
+
+template <class A>
+void ReadTables(const Call& call, Attention& attention) {
+  if (call.Find("mask")) attention.mask = Mask{call.Dense<const bool, 4>("mask")};
+  if (call.Find("bias")) attention.bias = Bias{call.Dense<const A, 4>("bias")};
+  if (call.Find("relative_bias")) attention.relative_bias = RelativeBias{call.Dense<const A, 2>("relative_bias")};
+  if (call.Find("slopes"))
+    attention.slope_bias = SlopeBias{call.Dense<const A, 1>("slopes"), !call.settings.Flag("asymmetric")};
+  ContentBias content;
+  if (call.Find("content_keys")) content.keys = call.Dense<const A, 2>("content_keys");
+  if (call.Find("content_values")) content.values = call.Dense<const A, 2>("content_values");
+  if (call.Find("content_queries")) content.queries = call.Dense<const A, 2>("content_queries");
+  if (content.keys || content.values || content.queries) attention.content_bias = content;
+  if (call.Find("sinks")) attention.sinks = Sinks{call.Dense<const A, 3>("sinks")};
+  if (call.Find("contextual_position"))
+    attention.contextual_position = ContextualPosition{call.Dense<const A, 2>("contextual_position")};
+  if (!call.Find("transformer_xl_positions")) return;
+  attention.transformer_xl.emplace().positions = call.Dense<const A, 3>("transformer_xl_positions");
+  if (call.Find("transformer_xl_bias")) attention.transformer_xl->bias = call.Dense<const A, 2>("transformer_xl_bias");
+}
+
+RotaryScaling ScalingOf(const Settings& settings) {
+  const auto number = [&](const char* name) { return settings.Number<double>(name); };
+  const auto numbers = [&](const char* name) {
+    std::vector<double> list;
+    for (const std::string_view part : Split(settings.Text(name).value_or(""), ',')) list.push_back(Parsed<double>(name, part));
+    return list;
+  };
+  const std::string_view type = settings.Text("rope_type").value_or("default");
+  const double factor = number("factor").value_or(1.0);
+  const int64_t original_length = settings.Number<int64_t>("original_length").value_or(0);
+  const std::optional<double> attention_factor = number("attention_factor");
+  if (type == "default") return std::monostate{};
+  if (type == "linear") return LinearScaling{factor};
+  if (type == "ntk") return NtkScaling{factor};
+  if (type == "dynamic") return DynamicScaling{factor, original_length};
+  if (type == "yarn") {
+    return YarnScaling{factor,
+                       original_length,
+                       number("beta_fast").value_or(32.0),
+                       number("beta_slow").value_or(1.0),
+                       settings.Text("truncate") != "false",
+                       attention_factor,
+                       number("mscale"),
+                       number("mscale_all_dim")};
+  }
+  if (type == "longrope")
+    return LongRopeScaling{numbers("short_factors"), numbers("long_factors"), original_length, factor, attention_factor};
+  if (type == "llama3") {
+    return Llama3Scaling{factor, number("low_frequency_factor").value_or(1.0), number("high_frequency_factor").value_or(4.0),
+                         original_length};
+  }
+  throw InvalidArgument("rope_type: expected default, linear, ntk, dynamic, yarn, longrope or llama3, got '" +
+                        std::string(type) + "'");
+}
+
+Angles AnglesOf(std::string_view name) {
+  if (name == "f64") return Angles::kFloat64;
+  if (name == "f32_hf") return Angles::kFloat32;
+  throw InvalidArgument("angles: expected 'f64' or 'f32_hf', got '" + std::string(name) + "'");
 }
 
 }  // namespace
 
 template <class A>
-Options<A>::Options(const CallSlice& slice) {
-  ReadSettings(slice.settings());
-  if (attention_.dropout.probability != 0.0) attention_.dropout.seed = SeedOf(slice);
-  if (const Array* row = slice.Find("batch_offset")) attention_.dropout.batch_offset = slice.Integers(*row).at(0);
-  ReadPlaces(slice);
-  ReadTables(slice);
-}
-
-template <class A>
-void Options<A>::ReadSettings(const Settings& settings) {
-  attention_.scale = settings.Number("scale");
-  attention_.causal = ChoiceIn<Causal>(settings, "causal");
-  attention_.window = {settings.Integer("window_left").value_or(-1), settings.Integer("window_right").value_or(-1)};
-  attention_.softcap = settings.Number("softcap");
-  attention_.dropout.probability = settings.Number("dropout").value_or(0.0);
-  attention_.dropout.batch_offset = settings.Integer("batch_offset").value_or(0);
-  attention_.empty_row = ChoiceIn<EmptyRow>(settings, "empty_row");
-  attention_.precision = ChoiceIn<Precision>(settings, "precision");
-}
-
-template <class A>
-void Options<A>::ReadPlaces(const CallSlice& slice) {
-  attention_.query_lengths.values = Rows(slice, "query_lengths");
-  attention_.key_lengths.values = Rows(slice, "key_lengths");
-  attention_.prefix_lengths.values = Rows(slice, "prefix_lengths");
-  attention_.query_positions = PositionsOf(slice, "query_positions", "query_offset");
-  attention_.key_positions = PositionsOf(slice, "key_positions", "key_offset");
-  if (slice.Find("query_offsets") == nullptr) return;
-  attention_.packed.query_offsets = Offsets(slice, "query_offsets", "query");
-  attention_.packed.key_offsets = Offsets(slice, "key_offsets", "key");
-}
-
-template <class A>
-void Options<A>::ReadTables(const CallSlice& slice) {
-  if (slice.Find("mask")) attention_.mask = Mask{slice.Input<bool, 4>("mask")};
-  if (slice.Find("bias")) attention_.bias = Bias{slice.Input<A, 4>("bias")};
-  if (slice.Find("relative_bias")) attention_.relative_bias = RelativeBias{slice.Input<A, 2>("relative_bias")};
-  if (slice.Find("slopes"))
-    attention_.slope_bias = SlopeBias{slice.Input<A, 1>("slopes"), !slice.settings().Flag("asymmetric")};
-  ContentBias content;
-  if (slice.Find("content_keys")) content.keys = slice.Input<A, 2>("content_keys");
-  if (slice.Find("content_values")) content.values = slice.Input<A, 2>("content_values");
-  if (slice.Find("content_queries")) content.queries = slice.Input<A, 2>("content_queries");
-  if (content.keys || content.values || content.queries) attention_.content_bias = content;
-  if (slice.Find("sinks")) attention_.sinks = Sinks{slice.Input<A, 3>("sinks")};
-  if (slice.Find("contextual_position"))
-    attention_.contextual_position = ContextualPosition{slice.Input<A, 2>("contextual_position")};
-  if (!slice.Find("transformer_xl_positions")) return;
-  attention_.transformer_xl.emplace().positions = slice.Input<A, 3>("transformer_xl_positions");
-  if (slice.Find("transformer_xl_bias")) attention_.transformer_xl->bias = slice.Input<A, 2>("transformer_xl_bias");
-}
-
-template <class A>
-View<const int64_t, 2> Options<A>::Rows(const CallSlice& slice, std::string_view name) {
-  const Array* array = slice.Find(name);
-  if (array == nullptr) return {};
-  if (array->extent.size() != 2) throw Error(std::string(name) + ": expected two dimensions, got " + array->ShapeText());
-  const std::vector<int64_t>& numbers = integers_.emplace_back(slice.Integers(*array));
-  return View<const int64_t, 2>::Contiguous(ViewOfAll(numbers).data, {array->extent[0] * array->repeats, array->extent[1]});
-}
-
-// Cumulative lengths of the operand's tokens. Where they are only described, the first sequence holds all.
-template <class A>
-View<const int64_t, 1> Options<A>::Offsets(const CallSlice& slice, std::string_view name, std::string_view operand) {
-  const Array& array = slice.Get(name);
-  std::vector<int64_t>& numbers = integers_.emplace_back(slice.Integers(array));
-  if (array.data == nullptr && numbers.size() > 1)
-    std::fill(numbers.begin() + 1, numbers.end(), slice.Get(operand).extent.at(0));
-  return ViewOfAll(numbers);
-}
-
-template <class A>
-Positions Options<A>::PositionsOf(const CallSlice& slice, std::string_view list, std::string_view offset) {
-  Positions positions;
-  positions.offset = slice.settings().Integer(offset);
-  if (const Array* number = slice.Find(offset)) positions.offset = slice.Integers(*number).at(0);
-  const Array* listed = slice.Find(list);
-  if (listed == nullptr) return positions;
-  if (listed->type == DataType::F64) {
-    positions.list = slice.Input<double, 2>(list);
-  } else {
-    positions.list = Rows(slice, list);
+Attention AttentionOf(Call& call) {
+  const Settings& settings = call.settings;
+  Attention attention;
+  attention.scale = settings.Number<double>("scale");
+  attention.causal = ChoiceIn<Causal>(settings, "causal");
+  attention.window = {settings.Number<int64_t>("window_left").value_or(-1),
+                      settings.Number<int64_t>("window_right").value_or(-1)};
+  attention.softcap = settings.Number<double>("softcap");
+  attention.dropout = DropoutOf(call);
+  attention.empty_row = ChoiceIn<EmptyRow>(settings, "empty_row");
+  attention.precision = ChoiceIn<Precision>(settings, "precision");
+  attention.query_lengths.values = call.Integers<2>("query_lengths");
+  attention.key_lengths.values = call.Integers<2>("key_lengths");
+  attention.prefix_lengths.values = call.Integers<2>("prefix_lengths");
+  attention.query_positions = PositionsOf(call, "query_positions", "query_offset");
+  attention.key_positions = PositionsOf(call, "key_positions", "key_offset");
+  if (call.Find("query_offsets")) {
+    attention.packed.query_offsets = Offsets(call, "query_offsets", "query");
+    attention.packed.key_offsets = Offsets(call, "key_offsets", "key");
   }
-  return positions;
+  ReadTables<A>(call, attention);
+  return attention;
 }
 
-template class Options<float>;
-template class Options<double>;
+template Attention AttentionOf<float>(Call&);
+template Attention AttentionOf<double>(Call&);
 
-Indices::Indices(const CallSlice& slice, std::string_view name, int64_t count) {
-  if (const Array* array = slice.Find(name)) {
-    values_ = slice.Integers(*array);
-  } else {
-    values_.resize(static_cast<std::size_t>(count));
-    std::iota(values_.begin(), values_.end(), 0);
-  }
+RotaryOptions RotaryOptionsOf(const Settings& settings) {
+  RotaryOptions options;
+  options.rotary_dim = settings.Number<int64_t>("rotary_dim").value_or(0);
+  options.base = settings.Number<double>("base").value_or(options.base);
+  options.scaling = ScalingOf(settings);
+  options.angles = AnglesOf(settings.Text("angles").value_or("f64"));
+  return options;
 }
-
-View<const int64_t, 1> Indices::view() const { return ViewOfAll(values_); }
 
 }  // namespace heed::jax

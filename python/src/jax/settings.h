@@ -2,12 +2,14 @@
 #ifndef HEED_PYTHON_SRC_JAX_SETTINGS_H_
 #define HEED_PYTHON_SRC_JAX_SETTINGS_H_
 
-#include <cstdint>
+#include <charconv>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <utility>
+#include <type_traits>
 #include <vector>
+
+#include "heed/error.h"
 
 namespace heed::jax {
 
@@ -15,27 +17,31 @@ namespace heed::jax {
 std::vector<std::string_view> Split(std::string_view text, char separator);
 
 // Throws InvalidArgument, which begins with the name, unless all of the text is a number of the type.
-int64_t ParseInteger(std::string_view name, std::string_view text);
-double ParseNumber(std::string_view name, std::string_view text);
+template <class T>
+T Parsed(std::string_view name, std::string_view text) {
+  T value{};
+  const auto [end, fault] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (fault == std::errc() && end == text.data() + text.size()) return value;
+  throw InvalidArgument(std::string(name) + ": expected " +
+                        (std::is_integral_v<T> ? "an integer of 64 bits, got " : "a number, got ") + std::string(text));
+}
 
 // One text passes through XLA's attributes and through a C function alike, and shows in a dump of a program what it calls.
 // Refers to the text that it is made of.
 class Settings {
  public:
-  // Throws InvalidArgument for a part without "=".
-  explicit Settings(std::string_view text);
+  explicit Settings(std::string_view text) : entries_(Split(text, ' ')) {}
 
-  bool Has(std::string_view name) const { return Find(name).has_value(); }
-  bool Flag(std::string_view name) const { return Find(name) == "true"; }
-  std::string_view Text(std::string_view name, std::string_view absent) const { return Find(name).value_or(absent); }
-  std::optional<int64_t> Integer(std::string_view name) const;
-  std::optional<double> Number(std::string_view name) const;
-  std::vector<double> Numbers(std::string_view name) const;  // separated by commas
+  std::optional<std::string_view> Text(std::string_view name) const;
+  bool Flag(std::string_view name) const { return Text(name) == "true"; }
+  template <class T>
+  std::optional<T> Number(std::string_view name) const {
+    const auto text = Text(name);
+    return text ? std::optional(Parsed<T>(name, *text)) : std::nullopt;
+  }
 
  private:
-  std::optional<std::string_view> Find(std::string_view name) const;
-
-  std::vector<std::pair<std::string_view, std::string_view>> entries_;
+  std::vector<std::string_view> entries_;
 };
 
 }  // namespace heed::jax

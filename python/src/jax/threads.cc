@@ -2,7 +2,6 @@
 
 #include <mutex>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "heed/error.h"
@@ -39,21 +38,16 @@ void SetThreads(int threads) {
   shared.threads.swap(pool);
 }
 
-LentWorkspace::LentWorkspace() {
+std::shared_ptr<Workspace> LentWorkspace() {
   Shared& shared = TheShared();
   const std::lock_guard lock(shared.mutex);
-  if (shared.workspaces.empty()) {
-    workspace_ = std::make_unique<Workspace>();
-  } else {
-    workspace_ = std::move(shared.workspaces.back());
-    shared.workspaces.pop_back();
-  }
-}
-
-LentWorkspace::~LentWorkspace() {
-  Shared& shared = TheShared();
-  const std::lock_guard lock(shared.mutex);
-  shared.workspaces.push_back(std::move(workspace_));
+  if (shared.workspaces.empty()) shared.workspaces.push_back(std::make_unique<Workspace>());
+  Workspace* lent = shared.workspaces.back().release();
+  shared.workspaces.pop_back();
+  return {lent, [&shared](Workspace* workspace) {
+            const std::lock_guard lock(shared.mutex);
+            shared.workspaces.emplace_back(workspace);
+          }};
 }
 
 void ReleaseWorkspaces() {

@@ -16,19 +16,7 @@ void SetThreads(int threads);
 
 // Scratch memory for one call. XLA computes on threads of its own, so what a thread would keep nobody could ask it to release:
 // workspaces are kept for the process, as many as there were calls at once.
-class LentWorkspace {
- public:
-  LentWorkspace();
-  ~LentWorkspace();
-  LentWorkspace(const LentWorkspace&) = delete;
-  LentWorkspace& operator=(const LentWorkspace&) = delete;
-
-  Workspace& operator*() const { return *workspace_; }
-
- private:
-  std::unique_ptr<Workspace> workspace_;
-};
-
+std::shared_ptr<Workspace> LentWorkspace();
 // Frees those that no call uses.
 void ReleaseWorkspaces();
 
