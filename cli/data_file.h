@@ -10,7 +10,6 @@
 #include "cli/command.h"
 #include "cli/fields.h"
 #include "lab/series/data.h"
-#include "lab/series/later_cells.h"
 
 namespace heed::cli {
 

@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/command.h"
-#include "lab/runs/finding.h"
+#include "lab/study/study.h"
 
 namespace heed::cli {
 

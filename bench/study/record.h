@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "lab/runs/baseline.h"
 #include "lab/runs/contest.h"
+#include "lab/runs/measurements.h"
 
 namespace heed::bench {
 

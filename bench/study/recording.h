@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "bench/study/record.h"
-#include "lab/study/options.h"
 #include "lab/study/study.h"
 
 namespace heed::bench {

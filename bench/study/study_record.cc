@@ -21,7 +21,7 @@
 #include "heed/error.h"
 #include "lab/data/text.h"
 #include "lab/report/file.h"
-#include "lab/runs/pilot.h"
+#include "lab/runs/contest.h"
 #include "lab/study/study.h"
 
 namespace heed::bench {

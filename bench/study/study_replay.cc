@@ -9,7 +9,7 @@
 #include <CLI/CLI.hpp>
 
 #include "bench/study/replay.h"
-#include "lab/runs/outlook.h"
+#include "lab/runs/contest.h"
 
 namespace heed::bench {
 namespace {
@@ -35,7 +35,7 @@ Answer HoldOne(const Record& record, std::size_t share, uint64_t seed, const std
   options.seconds = protocol.shares[share] * record.seconds, options.rates = record.rates;
   options.tolerance = protocol.tolerance;
   for (const lab::SizedContender& model : contest.models) options.step_seconds.push_back(contest.StepSeconds(model));
-  options.conduct = {.seed = 1, .seeds = protocol.seeds, .threads = 1, .quiet = true};
+  options.seed = 1, options.seeds = protocol.seeds;
   const lab::ContestResult result = lab::Hold("replay", contest, options, nullptr);
   Answer answer{.taken = lab::Recommend(result), .lost = 0, .worth = 0, .foreseen = {}};
   answer.lost = truth[answer.taken.contender] - *std::ranges::min_element(truth);

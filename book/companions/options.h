@@ -10,7 +10,7 @@
 #include "book/depth/options.h"
 #include "book/tasks/options.h"
 #include "lab/options/fields.h"
-#include "lab/study/options.h"
+#include "lab/study/study.h"
 
 namespace heed::lab {
 

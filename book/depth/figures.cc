@@ -6,7 +6,7 @@
 
 #include <fmt/core.h>
 
-#include "lab/runs/spread.h"
+#include "lab/runs/measurements.h"
 
 namespace heed::lab {
 namespace {

@@ -10,7 +10,7 @@
 #include "book/positions/scheme_table.h"
 #include "heed/error.h"
 #include "lab/report/shell_word.h"
-#include "lab/runs/spread.h"
+#include "lab/runs/measurements.h"
 
 namespace heed::lab {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "book/tasks/findings.h"
 #include "lab/report/page.h"
-#include "lab/runs/show.h"
+#include "lab/runs/contest_page.h"
 
 namespace heed::lab {
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "lab/data/random.h"
-#include "lab/runs/measure.h"
+#include "lab/runs/measurements.h"
 
 namespace heed::lab {
 

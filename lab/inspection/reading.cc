@@ -9,9 +9,8 @@
 
 #include "heed/error.h"
 #include "heed/shown_name.h"
+#include "lab/series/form.h"
 #include "lab/series/kept_model.h"
-#include "lab/series/magnitudes.h"
-#include "lab/series/network.h"
 #include "lab/training/language_model.h"
 
 namespace heed::lab {

@@ -54,6 +54,15 @@ const Row* Named(const Row (&rows)[kRows], const std::string& name) {
   return found == std::end(rows) ? nullptr : found;
 }
 
+SizedContender Sized(Contender contender, int64_t unit, int64_t target, const CountParameters& count) {
+  const int64_t least = count(contender, unit);
+  const int64_t slope = count(contender, 2 * unit) - least;
+  const int64_t more = std::llround(static_cast<double>(target - least) / static_cast<double>(slope));
+  const int64_t ffn_width = unit * std::max<int64_t>(1, 1 + more);
+  const int64_t parameters = count(contender, ffn_width);
+  return {std::move(contender), ffn_width, parameters};
+}
+
 }  // namespace
 
 std::vector<std::string> DefaultEncoders() { return {"attention", "convolution", "dilated", "rnn", "gru", "lstm"}; }
@@ -94,6 +103,17 @@ std::vector<Contender> Contenders(const std::vector<std::string>& encoders, cons
     for (const std::string& position : positions) contenders.push_back({encoder, position});
   }
   return contenders;
+}
+
+std::vector<SizedContender> EqualContenders(const std::vector<std::string>& encoders, const std::vector<std::string>& positions,
+                                            int64_t width, int64_t reference, const CountParameters& count) {
+  const int64_t target = count({"attention", "none"}, reference);
+  const int64_t unit = std::max<int64_t>(1, width / 8);  // whole SIMD vectors at usual widths
+  std::vector<SizedContender> sized;
+  for (Contender& contender : Contenders(encoders, positions)) {
+    sized.push_back(Sized(std::move(contender), unit, target, count));
+  }
+  return sized;
 }
 
 std::string Join(const std::vector<std::string>& parts) {

@@ -2,6 +2,8 @@
 #ifndef HEED_LAB_RUNS_CONTENDER_H_
 #define HEED_LAB_RUNS_CONTENDER_H_
 
+#include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -22,6 +24,20 @@ std::vector<std::string> DefaultEncoders();
 
 // Attention with every position, every other encoder once, in order.
 std::vector<Contender> Contenders(const std::vector<std::string>& encoders, const std::vector<std::string>& positions);
+
+struct SizedContender : Contender {
+  int64_t ffn_width = 0;   // of every layer's feed-forward sublayer: what makes the parameters equal
+  int64_t parameters = 0;  // counted on the built model
+};
+
+// Builds a model with this width of its feed-forward sublayers and counts its parameters, which are linear in the width.
+using CountParameters = std::function<int64_t(const Contender& contender, int64_t ffn_width)>;
+
+// Attention with every position, every other encoder once, in order. Each gets the feed-forward width, a multiple of an eighth
+// of `width`, with which it comes nearest to the parameters of attention without positions and a feed-forward width of
+// `reference`.
+std::vector<SizedContender> EqualContenders(const std::vector<std::string>& encoders, const std::vector<std::string>& positions,
+                                            int64_t width, int64_t reference, const CountParameters& count);
 
 // "none", "sinusoidal", "learned", "rotary", "ALiBi", "relative bias", "T5's bias", "Shaw",
 // "KERPLE", "KERPLE's power", "Sandwich", "FIRE", "temperature", "sinusoidal bias", "Transformer-XL", "xPos",

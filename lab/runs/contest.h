@@ -3,6 +3,7 @@
 #ifndef HEED_LAB_RUNS_CONTEST_H_
 #define HEED_LAB_RUNS_CONTEST_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -68,12 +69,10 @@ class Contest {
 // Where a store keeps the weights of a model's whole training with this seed; those of the first seed alone are kept.
 std::filesystem::path WeightsIn(const ResultStore& store, const Contest& contest, const Contender& model, uint64_t seed);
 
-struct Conduct {
-  uint64_t seed = 0;  // runs of a model have the seeds seed, seed + 1, ..
-  int64_t seeds = 1;
-  int threads = 1;  // runs side by side, each with one thread; but for times, results do not depend on it
-  bool quiet = true;
-};
+// Seconds of a step, in the order of the models and to three digits: what the command that is printed says is what was
+// measured. Each model is timed alone, twice with all others in between, and the shorter time counts: what else the machine
+// does comes and goes. Measurements that the store holds, where there is one, are not repeated. Progress begins with `what`.
+std::vector<double> MeasurePace(const std::string& what, const Contest& contest, bool quiet, const ResultStore* store);
 
 struct ContestOptions {
   double seconds = 0;         // of a whole training, which a pilot turns into steps once;
@@ -84,7 +83,10 @@ struct ContestOptions {
   // Two models that differ by at most this share of the loss are as good as each other: of the loss of the better one, or of a
   // tenth of Contest::simple_loss where that is more. The tenth keeps differences between tiny losses from counting.
   double tolerance = 0.01;
-  Conduct conduct;
+  uint64_t seed = 0;  // runs of a model have the seeds seed, seed + 1, ..
+  int64_t seeds = 1;
+  int threads = 1;  // runs side by side, each with one thread; but for times, results do not depend on it
+  bool quiet = true;
 };
 
 // What became of a rate: the least loss on the validation part within so many steps, NaN where the training diverged.
@@ -125,8 +127,6 @@ struct ContestResult {
   double Margin() const;
 
   bool Timed() const { return entries.front().step_seconds > 0; }
-  // Those that may be the best: the leader, and what is tied. In order of their losses.
-  std::vector<const Entry*> InTheRunning() const;
 };
 
 // What counts as no difference from a loss, see ContestOptions::tolerance.
@@ -168,6 +168,52 @@ std::vector<Judged> JudgeSome(const ContestResult& result,
                               const std::function<std::vector<std::vector<double>>(const Entry& entry)>& losses);
 
 nlohmann::ordered_json ToJson(const ContestResult& result);
+
+// A model by the validation part.
+struct Prospect {
+  Foretold end;                // of a whole training; its gain and error are 0 after one
+  std::vector<double> blocks;  // the losses of its best state so far
+};
+
+// By how much less than `other` `one` may lose at the end of a whole training, at most; less than 0 where it cannot end ahead.
+// Three errors add up as those of independent numbers do: two deviations of the mean difference between their losses on the
+// blocks, another seed, and those of what the curves foretell. weights: how many predictions each block holds.
+double MayEndAhead(const Prospect& one, const Prospect& other, const std::vector<double>& weights);
+
+constexpr double kFurthest = 8;  // times as long as the trainings that ran: as far as curves foretell anything
+
+struct Outlook {
+  struct Expected {
+    std::size_t contender;  // index of its entry
+    double loss;            // on the validation part
+    double gain;            // how far that is below its least loss so far; 0 where more training harms
+  };
+
+  double times = 1;                     // as long as the trainings that ran
+  std::vector<Expected> expected = {};  // the least loss first; without those that were stopped or diverged
+  // How far off the same law was at most when it foretold the ends of these curves from the first 1/times of each; NaN where
+  // all are too short to tell.
+  double missed = 0;
+
+  // Those that are expected within `missed` of the first, which is among them.
+  std::vector<std::size_t> Near() const;
+};
+
+// By Foretell. times: more than 1.
+Outlook OutlookOf(const ContestResult& result, double times);
+
+// A model that loses less than a method without training once it has trained for longer.
+struct Overtaking {
+  std::size_t contender;  // index of its entry
+  double times;           // as long as the trainings that ran
+  double loss;            // on the test part, by then
+};
+// Where the model that is taken is behind a method without training: the model, stopped or not, that would lose the least after
+// kFurthest times the steps, if that may be less than the method loses: by its curve, or as far below as the curve may be off,
+// but not below half of the predicted loss. The times are the fewest of 2, 4 and 8 that are expected to do.
+std::optional<Overtaking> MayOvertake(const ContestResult& result, const Compared& with_method);
+
+nlohmann::ordered_json ToJson(const Outlook& outlook, const ContestResult& result);
 
 }  // namespace heed::lab
 

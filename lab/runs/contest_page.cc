@@ -4,11 +4,12 @@
 #include <cmath>
 #include <map>
 
+#include <fmt/core.h>
 #include <fmt/ranges.h>
 
 #include "contest_prose.h"
 #include "lab/report/prose.h"
-#include "lab/runs/outlook.h"
+#include "lab/runs/contest.h"
 
 namespace heed::lab {
 namespace {
@@ -27,6 +28,8 @@ const Measure& LossOf(const ContestResult& result) { return result.at_time.Colum
 const SizedContender& ModelOf(const ContestResult& result, const Judged& judged) {
   return result.entries[judged.contender].model;
 }
+
+bool MayBeTheBest(const Judged& judged) { return judged.standing == Standing::kLeads || judged.standing == Standing::kTied; }
 
 // Those of one standing, each as `tell` has it.
 template <class Tell>
@@ -56,6 +59,67 @@ std::string NumberText(const Measure& measure, double value) {
 std::string Milliseconds(double seconds) { return fmt::format("{:.3g} ms", 1000 * seconds); }
 
 }  // namespace
+
+std::string SpreadInWords(int64_t seeds) {
+  return seeds == 1 ? "one seed" : fmt::format("mean (least–greatest) of {} seeds", seeds);
+}
+
+std::string SpreadNote(int64_t seeds, const std::string& mark) {
+  return seeds == 1 ? "One seed." : fmt::format("{} from the least to the greatest of {} seeds.", mark, seeds);
+}
+
+Table ScoreTable(const std::string& caption, const Measurements& measured, const Models& models,
+                 const std::vector<Heading>& headings) {
+  Table table{caption, {"Model", "Parameters"}, {}};
+  for (const Heading& heading : headings) table.header.push_back(heading.text);
+  for (const SizedContender& model : models) {
+    std::vector<std::string> row = {model.Label(), std::to_string(model.parameters)};
+    for (const Heading& heading : headings) {
+      const Column& column = heading.column;
+      row.push_back(measured.Reaches(model, column) ? column.measure.Cell(measured.Over(model, column)) : "n/a");
+    }
+    table.rows.push_back(std::move(row));
+  }
+  return table;
+}
+
+Figure BarFigure(const Measurements& measured, const Column& column, const std::vector<Reference>& references) {
+  const Measure& measure = column.measure;
+  BarChart chart{.y_label = measure.label, .bars = {}};
+  std::map<std::string, int> families;  // their colours do not depend on the ranks
+  for (const Contender& model : measured.models()) families.emplace(model.Family(), static_cast<int>(families.size()));
+  const auto add = [&](const std::string& name, const Spread& spread, int group) {
+    chart.bars.push_back({name, spread.mean / measure.unit, spread.low / measure.unit, spread.high / measure.unit, group});
+  };
+  for (const SizedContender& model : measured.Ranked(column))
+    add(model.Label(), measured.Over(model, column), families.at(model.Family()));
+  for (const Reference& reference : references)
+    add(reference.name, {reference.value, reference.value, reference.value}, /*group=*/-1);
+  std::string caption = measure.more_is_better ? "Longer is better. " : "Shorter is better. ";
+  if (!references.empty())
+    caption += references.size() == 1 ? "The last bar needs no model. " : "The last bars need no model. ";
+  const int height = std::max(200, 110 + 26 * static_cast<int>(chart.bars.size()));
+  return {.name = measure.name,
+          .title = measure.label,
+          .caption = caption + SpreadNote(measured.seeds(), "The mark at a bar's end reaches"),
+          .command = {},
+          .content = std::move(chart),
+          .width = 680,
+          .height = height};
+}
+
+Series Curve(const Measurements& measured, const Contender& model, const std::string& measure, const std::string& name) {
+  Series series{.name = name, .x = {}, .y = {}, .low = {}, .high = {}};
+  for (const Column& column : measured.ColumnsOf(measure)) {
+    if (!measured.Reaches(model, column)) continue;
+    const Spread spread = measured.Over(model, column);
+    series.x.push_back(static_cast<double>(column.at));
+    series.y.push_back(spread.mean / column.measure.unit);
+    series.low.push_back(spread.low / column.measure.unit);
+    series.high.push_back(spread.high / column.measure.unit);
+  }
+  return series;
+}
 
 std::string BudgetInWords(const ContestResult& result, double seconds) {
   if (result.Timed()) return fmt::format("{:g} s of one core", seconds);
@@ -103,10 +167,10 @@ std::string SchemeFinding(const ContestResult& result) {
 }
 
 std::vector<std::string> Running(const ContestResult& result) {
-  const std::vector<const Entry*> running = result.InTheRunning();
   std::vector<std::string> phrases;
-  phrases.reserve(running.size());
-  for (const Entry* entry : running) phrases.push_back(entry->model.Phrase());
+  for (const Judged& judged : result.verdict) {
+    if (MayBeTheBest(judged)) phrases.push_back(ModelOf(result, judged).Phrase());
+  }
   return phrases;
 }
 
@@ -114,8 +178,7 @@ Chosen ToGoOnWith(const ContestResult& result, std::size_t least) {
   Chosen chosen;
   std::size_t taken = 0;
   for (const Judged& judged : result.verdict) {
-    const bool contends = judged.standing == Standing::kLeads || judged.standing == Standing::kTied;
-    if (judged.standing == Standing::kDiverged || (!contends && taken >= least)) continue;
+    if (judged.standing == Standing::kDiverged || (!MayBeTheBest(judged) && taken >= least)) continue;
     ++taken;
     const SizedContender& model = ModelOf(result, judged);
     if (std::ranges::find(chosen.encoders, model.encoder) == chosen.encoders.end()) chosen.encoders.push_back(model.encoder);

@@ -5,14 +5,40 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "lab/report/figure.h"
 #include "lab/report/html.h"
 #include "lab/runs/contest.h"
-#include "lab/runs/show.h"
+#include "lab/runs/measurements.h"
 
 namespace heed::lab {
+
+// "one seed", "mean (least–greatest) of 3 seeds": what the cells of a table hold.
+std::string SpreadInWords(int64_t seeds);
+// "One seed.", "The band reaches from the least to the greatest of 3 seeds.": below a figure, after "The band reaches".
+std::string SpreadNote(int64_t seeds, const std::string& mark);
+
+// A column of a table, and its heading.
+struct Heading {
+  std::string text;
+  Column column;
+};
+// A row a model, in the order given: its label, its parameters, a cell a heading; "n/a" where it does not reach.
+Table ScoreTable(const std::string& caption, const Measurements& measured, const Models& models,
+                 const std::vector<Heading>& headings);
+
+// A number that needs no model, to show beside those that do.
+struct Reference {
+  std::string name;
+  double value;
+};
+// A bar a model, the best first, with a mark for the spread over the seeds, then one a reference.
+Figure BarFigure(const Measurements& measured, const Column& column, const std::vector<Reference>& references = {});
+
+// A model over the places of a measure, where it reaches, with the band of its seeds.
+Series Curve(const Measurements& measured, const Contender& model, const std::string& measure, const std::string& name);
 
 // "17 s of one core", "600 steps": what each training was given.
 std::string BudgetInWords(const ContestResult& result, double seconds);
@@ -23,7 +49,7 @@ std::string StandingFinding(const ContestResult& result, const std::vector<Judge
 // The same with what each was given before it; of attention's positional encodings alone (empty for fewer than two).
 std::string TimeFinding(const ContestResult& result, double seconds);
 std::string SchemeFinding(const ContestResult& result);
-// The models in the running, as phrases.
+// The models that may be the best, the leader and what is tied, as phrases in order of their losses.
 std::vector<std::string> Running(const ContestResult& result);
 // Which models to go on with: those in the running, `least` of the best at least, as --encoders and --positions name them.
 struct Chosen {

@@ -73,32 +73,6 @@ std::string Note(const Job& job, const Outcome& outcome) {
   return job.label;
 }
 
-std::vector<Outcome> DoAll(const std::string& what, const std::vector<Job>& jobs, const ResultStore* store, int threads,
-                           bool quiet) {
-  std::vector<Outcome> outcomes(jobs.size());
-  std::vector<std::size_t> missing;
-  int64_t total = 0, found = 0;
-  for (std::size_t i = 0; i < jobs.size(); ++i) {
-    total += jobs[i].work;
-    if (std::optional<Outcome> kept = Recall(jobs[i], store, threads)) {
-      found += jobs[i].work;
-      outcomes[i] = std::move(*kept);
-    } else {
-      missing.push_back(i);
-    }
-  }
-  std::ranges::stable_sort(missing, std::ranges::greater(), [&](std::size_t i) { return jobs[i].work; });
-  Progress progress(what, total, quiet, found);
-  SideBySide(std::ssize(missing), threads, progress, found, [&](int64_t next, std::atomic<int64_t>& done) {
-    const std::size_t i = missing[static_cast<std::size_t>(next)];
-    const Job& job = jobs[i];
-    outcomes[i] = Compute(job, [&done](int64_t work) { done += work; });
-    if (store != nullptr) store->Keep(job.name, SettingsOf(job, threads), ToJson(outcomes[i]));
-    return Note(job, outcomes[i]);
-  });
-  return outcomes;
-}
-
 }  // namespace
 
 Job TrainingJob(const std::string& part, const SizedContender& model, int64_t steps, uint64_t seed, const Json& settings) {
@@ -117,13 +91,34 @@ Job TrainingJob(const std::string& part, const SizedContender& model, int64_t st
 
 std::vector<Outcome> DoJobs(const std::string& what, const std::vector<Job>& jobs, const ResultStore* store, int threads,
                             bool quiet) {
+  std::vector<Outcome> outcomes(jobs.size());
+  std::vector<std::size_t> missing;
+  int64_t total = 0, found = 0;
+  for (std::size_t i = 0; i < jobs.size(); ++i) {
+    total += jobs[i].work;
+    if (std::optional<Outcome> kept = Recall(jobs[i], store, threads)) {
+      found += jobs[i].work;
+      outcomes[i] = std::move(*kept);
+    } else {
+      missing.push_back(i);
+    }
+  }
+  std::ranges::stable_sort(missing, std::ranges::greater(), [&](std::size_t i) { return jobs[i].work; });
+  Progress progress(what, total, quiet, found);
   try {
-    return DoAll(what, jobs, store, threads, quiet);
+    SideBySide(std::ssize(missing), threads, progress, found, [&](int64_t next, std::atomic<int64_t>& done) {
+      const std::size_t i = missing[static_cast<std::size_t>(next)];
+      const Job& job = jobs[i];
+      outcomes[i] = Compute(job, [&done](int64_t work) { done += work; });
+      if (store != nullptr) store->Keep(job.name, SettingsOf(job, threads), ToJson(outcomes[i]));
+      return Note(job, outcomes[i]);
+    });
   } catch (const Interruption&) {
     if (store == nullptr) throw;
     throw Interruption("interrupted; finished runs are kept in " + store->folder().string() +
                        ", and the same command goes on from there");
   }
+  return outcomes;
 }
 
 }  // namespace heed::lab

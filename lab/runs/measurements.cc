@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <numeric>
 #include <utility>
 
 #include <fmt/core.h>
@@ -25,29 +26,65 @@ void Place(const Column& column, nlohmann::ordered_json value, nlohmann::ordered
 
 }  // namespace
 
+double MeanOf(const std::vector<double>& values) {
+  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+}
+
+std::vector<double> MeanOf(const std::vector<std::vector<double>>& rows) {
+  std::vector<double> mean(rows.front().size(), 0.0);
+  for (const std::vector<double>& row : rows) {
+    for (std::size_t i = 0; i < row.size(); ++i) mean[i] += row[i] / static_cast<double>(rows.size());
+  }
+  return mean;
+}
+
+Spread SpreadOf(const std::vector<double>& values) {
+  const auto [low, high] = std::minmax_element(values.begin(), values.end());
+  return {MeanOf(values), *low, *high};
+}
+
+nlohmann::ordered_json ToJson(const Spread& spread) {
+  return {{"mean", spread.mean}, {"low", spread.low}, {"high", spread.high}};
+}
+
+std::string SeedsOf(uint64_t first, int64_t count) {
+  if (count == 1) return fmt::format("seed {}", first);
+  return fmt::format("seeds {} to {}", first, first + static_cast<uint64_t>(count) - 1);
+}
+
+std::string Measure::Text(double value) const {
+  return significant ? fmt::format("{:.{}g}", value / unit, digits) : fmt::format("{:.{}f}", value / unit, digits);
+}
+
+std::string Measure::Text(const Spread& spread) const {
+  const std::string low = Text(spread.low), high = Text(spread.high);
+  return low == high ? Text(spread.mean) : fmt::format("{} ({} to {})", Text(spread.mean), low, high);
+}
+
+std::string Measure::Cell(const Spread& spread) const {
+  const std::string low = Text(spread.low), high = Text(spread.high);
+  return low == high ? Text(spread.mean) : fmt::format("{} ({}–{})", Text(spread.mean), low, high);
+}
+
+std::string Measure::Phrase(const Spread& spread) const { return fmt::format(fmt::runtime(phrase), Text(spread)); }
+
 nlohmann::ordered_json ToJson(const Outcome& outcome) {
-  nlohmann::ordered_json values = nlohmann::ordered_json::array(), longer = nlohmann::ordered_json::object(),
-                         curve = nlohmann::ordered_json::array();
-  for (const double value : outcome.values) values.push_back(NumberOrNull(value));
+  nlohmann::ordered_json longer = nlohmann::ordered_json::object(), curve = nlohmann::ordered_json::array();
   for (const auto& [length, losses] : outcome.longer) longer[std::to_string(length)] = losses;
-  for (const CurvePoint& point : outcome.curve)
-    curve.push_back({point.steps, NumberOrNull(point.training), NumberOrNull(point.validation)});
-  return {{"values", std::move(values)},  {"blocks", outcome.blocks},  {"validation", outcome.validation},
+  for (const CurvePoint& point : outcome.curve) curve.push_back({point.steps, point.training, point.validation});
+  return {{"values", outcome.values},     {"blocks", outcome.blocks},  {"validation", outcome.validation},
           {"longer", std::move(longer)},  {"curve", std::move(curve)}, {"best_steps", outcome.best_steps},
           {"diverged", outcome.diverged}, {"more", outcome.more}};
 }
 
 Outcome OutcomeFromJson(const nlohmann::ordered_json& json) {
   Outcome outcome;
-  for (const nlohmann::ordered_json& value : json.at("values"))
-    outcome.values.push_back(value.is_null() ? NAN : value.get<double>());
-  outcome.blocks = json.at("blocks").get<std::vector<double>>();
-  outcome.validation = json.at("validation").get<std::vector<double>>();
-  for (const nlohmann::ordered_json& point : json.at("curve")) {
-    const auto number = [&](int i) { return point.at(i).is_null() ? NAN : point.at(i).get<double>(); };
-    outcome.curve.push_back({point.at(0).get<int64_t>(), number(1), number(2)});
-  }
-  outcome.best_steps = json.at("best_steps").get<int64_t>();
+  const auto number = [](const nlohmann::ordered_json& value) { return value.is_null() ? NAN : value.get<double>(); };
+  std::ranges::transform(json.at("values"), std::back_inserter(outcome.values), number);
+  json.at("blocks").get_to(outcome.blocks), json.at("validation").get_to(outcome.validation);
+  for (const nlohmann::ordered_json& point : json.at("curve"))
+    outcome.curve.push_back({point.at(0).get<int64_t>(), number(point.at(1)), number(point.at(2))});
+  json.at("best_steps").get_to(outcome.best_steps);
   for (const auto& [length, losses] : json.at("longer").items())
     outcome.longer[std::stoll(length)] = losses.get<std::vector<double>>();
   outcome.diverged = json.at("diverged").get<std::string>();
@@ -156,7 +193,7 @@ nlohmann::ordered_json Measurements::Json() const {
     for (const Column& column : columns_) {
       Place(column, Reaches(model, column) ? ToJson(Over(model, column)) : nlohmann::ordered_json(nullptr), json);
       const std::vector<double> values = Values(model, column);
-      for (std::size_t s = 0; s < values.size(); ++s) Place(column, NumberOrNull(values[s]), runs[s]);
+      for (std::size_t s = 0; s < values.size(); ++s) Place(column, values[s], runs[s]);
     }
     json["runs"] = std::move(runs);
     models.push_back(std::move(json));

@@ -11,10 +11,7 @@
 #include "heed/error.h"
 #include "lab/runs/contest.h"
 #include "lab/runs/job.h"
-#include "lab/runs/lane.h"
-#include "lab/runs/pilot.h"
-#include "lab/runs/prospect.h"
-#include "lab/runs/spread.h"
+#include "lab/runs/measurements.h"
 #include "lab/training/divergence.h"
 
 namespace heed::lab {
@@ -27,21 +24,38 @@ constexpr int64_t kLeastLook = 256;      // steps, of fewer of which a curve has
 constexpr double kFirstStop = 1.0 / 4;   // before, attention that will win still lies where it began
 constexpr int64_t kLeastSteps = 200;     // before which a curve foretells nothing
 constexpr double kForRates = 0.4;        // of a training's seconds that a model has for rates that are not kept
-constexpr int64_t kMostRuns = 4;         // times Conduct::seeds, of one model
+constexpr int64_t kMostRuns = 4;         // times ContestOptions::seeds, of one model
 
-using Row = std::vector<double>;
+// A contender that trains at one rate with one seed.
+struct Lane {
+  std::size_t entry;
+  double rate;
+  uint64_t seed;
+  int64_t reached = 0;                   // steps
+  Outcome outcome{};                     // after them
+  std::unique_ptr<Training> training{};  // none where the outcome was kept by an earlier process
+
+  bool Diverged() const { return !outcome.diverged.empty(); }
+  double Validation() const {
+    double least = NAN;
+    for (const CurvePoint& point : outcome.curve) least = std::fmin(least, point.validation);
+    return Diverged() ? NAN : least;
+  }
+};
 
 class Race {
  public:
   Race(const std::string& what, const Contest& contest, const ContestOptions& options, const ResultStore* store)
       : what_(what), contest_(contest), options_(options), store_(store) {
-    entries_.reserve(contest.models.size());
-    for (const SizedContender& model : contest.models) entries_.push_back({.model = model, .tried = {}, .curve = {}});
+    for (const SizedContender& model : contest.models) {
+      std::vector<Lane>& lanes = lanes_.emplace_back();
+      for (const double rate : options.rates) lanes.push_back({entries_.size(), rate, options.seed});
+      entries_.push_back({.model = model, .tried = {}, .curve = {}});
+    }
   }
 
   ContestResult Run() {
     Pace();
-    Begin();
     LookFirst();
     for (const double share : kShares) {
       Train(fmt::format("{}: {:g} %", what_, 100 * share), AllLanes(), share);
@@ -64,10 +78,10 @@ class Race {
       for (Entry& entry : entries_) entry.steps = options_.steps;
     } else {
       const std::vector<double> seconds =
-          options_.step_seconds.empty() ? MeasurePace(what_, contest_, options_.conduct.quiet, store_) : options_.step_seconds;
+          options_.step_seconds.empty() ? MeasurePace(what_, contest_, options_.quiet, store_) : options_.step_seconds;
       for (std::size_t i = 0; i < entries_.size(); ++i) entries_[i].step_seconds = seconds[i];
     }
-    const double runs = static_cast<double>(options_.conduct.seeds) + (options_.rates.size() > 1 ? kForRates : 0);
+    const double runs = static_cast<double>(options_.seeds) + (options_.rates.size() > 1 ? kForRates : 0);
     for (std::size_t i = 0; i < entries_.size(); ++i) {
       Entry& entry = entries_[i];
       if (options_.steps == 0) {
@@ -78,19 +92,12 @@ class Race {
     }
   }
 
-  void Begin() {
-    lanes_.resize(entries_.size());
-    for (std::size_t i = 0; i < entries_.size(); ++i) {
-      for (const double rate : options_.rates) lanes_[i].push_back({i, rate, options_.conduct.seed});
-    }
-  }
-
   // All of them until so many of their steps, as a share, are done.
   void Advance(const std::string& what, const std::vector<Lane*>& lanes, double share) {
     std::vector<Job> jobs;
     jobs.reserve(lanes.size());
     for (Lane* lane : lanes) jobs.push_back(share < 1 ? OnTheWay(*lane, share) : Whole(*lane));
-    const std::vector<Outcome> outcomes = DoJobs(what, jobs, store_, options_.conduct.threads, options_.conduct.quiet);
+    const std::vector<Outcome> outcomes = DoJobs(what, jobs, store_, options_.threads, options_.quiet);
     for (std::size_t i = 0; i < lanes.size(); ++i) {
       spent_ += static_cast<double>(jobs[i].work) * CostOf(lanes[i]->entry);
       lanes[i]->reached += jobs[i].work;
@@ -112,7 +119,7 @@ class Race {
     const bool reports = wanted != Wanted::kCurve;
     job.columns = reports ? contest_.columns : std::vector<Column>{contest_.columns.back()};
     for (Column& column : job.columns) column.optional = true;
-    const bool keeps = wanted == Wanted::kReportAndWeights && store_ != nullptr && lane.seed == options_.conduct.seed;
+    const bool keeps = wanted == Wanted::kReportAndWeights && store_ != nullptr && lane.seed == options_.seed;
     job.compute = [this, &lane, &entry, steps, reports, keeps, name = job.name, work = job.work,
                    count = job.columns.size()](const OnWork& on_work) {
       int64_t left = work;  // a training that begins anew, for its outcome was kept, does more
@@ -217,14 +224,11 @@ class Race {
     if (!leader) return;
     for (std::size_t i = 0; i < entries_.size(); ++i) {
       if (lanes_[i].empty() || lanes_[i].front().reached < kLeastSteps) continue;
-      if (MayEndAhead(lanes_[i].front(), *leader) < 0) Stop(i);
+      if (MayEndAhead(lanes_[i].front(), *leader) >= 0) continue;
+      entries_[i].stopped = true;
+      stopped_.emplace(i, std::move(lanes_[i].front()));
+      lanes_[i].clear();
     }
-  }
-
-  void Stop(std::size_t i) {
-    entries_[i].stopped = true;
-    stopped_.emplace(i, std::move(lanes_[i].front()));
-    lanes_[i].clear();
   }
 
   // Those that stopped for a leader that learned less than its curve foretold go on, as far as there are seconds. Whether any
@@ -248,7 +252,7 @@ class Race {
 
   // "next character, after 25 % of a training, on the validation part: LSTM 1.412, GRU 1.502; stopped: convolution".
   void TellStandings(double share) const {
-    if (options_.conduct.quiet) return;
+    if (options_.quiet) return;
     std::vector<const Lane*> order;
     const auto loss_of = [](const Lane& lane) { return lane.Diverged() ? INFINITY : lane.Validation(); };
     for (const std::vector<Lane>& lanes : lanes_) {
@@ -267,8 +271,8 @@ class Race {
   }
 
   // Whole trainings of a contender, the first seed's before the others'.
-  std::vector<Row> ValidationOf(std::size_t i) const {
-    std::vector<Row> losses;
+  std::vector<std::vector<double>> ValidationOf(std::size_t i) const {
+    std::vector<std::vector<double>> losses;
     for (const Lane& lane : lanes_[i]) {
       if (!lane.Diverged()) losses.push_back(lane.outcome.validation);
     }
@@ -288,7 +292,7 @@ class Race {
     const double margin = MarginOf(options_.tolerance, judged.front().loss, contest_.simple_loss);
     const bool known = judged.front().may_lose <= margin / 2;
     const auto runs = [&](const Judged& one) { return std::ssize(lanes_[one.contender]); };
-    const int64_t most = known ? options_.conduct.seeds : kMostRuns * options_.conduct.seeds;
+    const int64_t most = known ? options_.seeds : kMostRuns * options_.seeds;
     std::vector<std::size_t> deciding;
     if (runs(judged.front()) < most) deciding.push_back(judged.front().contender);
     const Judged* rival = nullptr;
@@ -309,7 +313,7 @@ class Race {
       for (const std::size_t i : Deciding(judged)) {
         left -= static_cast<double>(entries_[i].steps) * CostOf(i);
         if (left < 0) continue;
-        lanes_[i].push_back({i, entries_[i].rate, options_.conduct.seed + static_cast<uint64_t>(lanes_[i].size())});
+        lanes_[i].push_back({i, entries_[i].rate, options_.seed + static_cast<uint64_t>(lanes_[i].size())});
         going.push_back(&lanes_[i].back());
       }
       if (going.empty()) return;
@@ -329,7 +333,7 @@ class Race {
     }
     if (jobs.empty()) return;
     const std::vector<Outcome> outcomes =
-        DoJobs(what_ + ": those that stopped", jobs, store_, options_.conduct.threads, options_.conduct.quiet);
+        DoJobs(what_ + ": those that stopped", jobs, store_, options_.threads, options_.quiet);
     for (std::size_t i = 0; i < measured.size(); ++i) measured[i]->outcome = outcomes[i];
   }
 
@@ -338,7 +342,7 @@ class Race {
     for (const std::vector<Lane>& lanes : lanes_) runs = std::max(runs, lanes.size());
     std::vector<Column> columns = contest_.columns;
     for (Column& column : columns) column.optional = true;
-    Measurements measured(contest_.id, columns, contest_.models, options_.conduct.seed, static_cast<int64_t>(runs));
+    Measurements measured(contest_.id, columns, contest_.models, options_.seed, static_cast<int64_t>(runs));
     std::vector<Score> scores(entries_.size());
     for (std::size_t i = 0; i < entries_.size(); ++i) {
       Entry& entry = entries_[i];
@@ -388,10 +392,6 @@ class Race {
 };
 
 }  // namespace
-
-std::filesystem::path WeightsIn(const ResultStore& store, const Contest& contest, const Contender& model, uint64_t seed) {
-  return store.folder() / fmt::format("{}-{}-seed-{}.safetensors", contest.id, model.Id(), seed);
-}
 
 ContestResult Hold(const std::string& what, const Contest& contest, const ContestOptions& options, const ResultStore* store) {
   return Race(what, contest, options, store).Run();

@@ -14,7 +14,7 @@
 
 #include "heed/error.h"
 #include "lab/data/random.h"
-#include "lab/runs/spread.h"
+#include "lab/runs/measurements.h"
 
 namespace heed::lab {
 namespace {
@@ -300,19 +300,8 @@ double MayLose(const LossTable& table, const Row& means, std::size_t i, const Se
 }  // namespace
 
 std::string ToString(Standing standing) {
-  switch (standing) {
-    case Standing::kLeads:
-      return "leads";
-    case Standing::kTied:
-      return "tied";
-    case Standing::kBehind:
-      return "behind";
-    case Standing::kStopped:
-      return "stopped";
-    case Standing::kDiverged:
-      return "diverged";
-  }
-  return {};
+  constexpr const char* kNames[] = {"leads", "tied", "behind", "stopped", "diverged"};
+  return kNames[static_cast<std::size_t>(standing)];
 }
 
 std::vector<Judged> Judge(const std::vector<Score>& scores, const std::vector<double>& weights) {
@@ -357,8 +346,6 @@ Compared CompareWith(std::size_t yardstick, std::size_t taken, const std::vector
   return {ahead, one, means[model]};
 }
 
-nlohmann::ordered_json ToJson(const Interval& interval) {
-  return {{"low", NumberOrNull(interval.low)}, {"high", NumberOrNull(interval.high)}};
-}
+nlohmann::ordered_json ToJson(const Interval& interval) { return {{"low", interval.low}, {"high", interval.high}}; }
 
 }  // namespace heed::lab

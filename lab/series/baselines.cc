@@ -13,13 +13,8 @@
 #include <fmt/core.h>
 
 #include "lab/report/progress.h"
-#include "lab/series/calendar.h"
 #include "lab/series/examples.h"
 #include "lab/series/forecast.h"
-#include "lab/series/linear.h"
-#include "lab/series/neighbours.h"
-#include "lab/series/season.h"
-#include "lab/series/smoothing.h"
 #include "lab/training/interrupt.h"
 #include "lab/training/side_by_side.h"
 
@@ -38,7 +33,7 @@ int64_t Bounded(int64_t most, int64_t each) { return std::clamp(most / std::max<
 using LossesOf = std::function<LossSums(const std::vector<SeriesWindow>& windows)>;
 
 // Fills in the numbers of a baseline, by what was fitted without the validation part and by what reports on the test part.
-void Measure(const SeriesBatches& batches, const LossesOf& validating, const LossesOf& testing, Baseline* baseline) {
+void FillNumbers(const SeriesBatches& batches, const LossesOf& validating, const LossesOf& testing, Baseline* baseline) {
   const LossSums validation = validating(batches.validation_windows());
   baseline->validation = validation.loss / validation.answers;
   const LossSums test = MeansOver(batches.TestBlocks(), testing, baseline->blocks);
@@ -50,56 +45,35 @@ LossSums LossesBy(const SeriesBatches& batches, const SeriesExamples& examples, 
   LossSums sums;
   examples.ForEach(windows, [&](const Examples& some) {
     const at::Tensor answers = answer(some.X);
-    sums.loss += MeanLoss(answers, some.y) * static_cast<double>(some.rows()) * batches.error_scale();
+    sums.loss += MeanLoss(answers, some.y) * static_cast<double>(some.rows()) * batches.form().error_scale();
     if (some.classes()) sums.right += answers.argmax(1).eq(some.y).sum().item<double>();
     sums.answers += static_cast<double>(some.rows());
   });
   return sums;
 }
 
-// Chooses by the validation part, then fits again to that part too.
-Baseline MeasureMethod(const SeriesBatches& batches, const SeriesExamples& examples, RowOf row_of, int64_t most,
-                       const std::function<FittedMethod(const Examples& training, const Examples& validation)>& fit) {
+// Regression, or nearest neighbours: chooses by the validation part, then fits again to that part too.
+Baseline MeasureRows(const SeriesBatches& batches, RowOf row_of, bool regression) {
+  const at::NoGradGuard no_grad;
+  const SeriesExamples examples(batches, row_of);
+  const int64_t cells = examples.cells(), outputs = examples.outputs(), classes = batches.data().Classifies() ? outputs : 0;
+  int64_t most = Bounded(kMostNumbers, cells + outputs);
+  if (!regression) most = std::min(most, Bounded(kMostDistances, (examples.MeasuredRows() + kMostValidation) * cells));
+  if (regression && classes > 0) most = std::min(most, Bounded(kMostProducts, cells * outputs));
   const Examples training = examples.Training(most), validation = examples.Validation(std::min(most, kMostValidation));
-  const FittedMethod chosen = fit(training, validation);
+  const FittedMethod chosen = (regression ? FitLinear : FitNeighbours)(training, validation, classes);
   FittedMethod method = chosen.again({at::cat({training.X, validation.X}), at::cat({training.y, validation.y})});
-  Baseline baseline{.setting = method.setting};
+  const char* name = !regression ? "nearest neighbours" : classes > 0 ? "logistic regression" : "ridge regression";
+  Baseline baseline{.name = name, .setting = method.setting, .limits = examples.Limits(most)};
+  if (row_of == RowOf::kSummary) baseline.name += " on summaries";
   method.kept.settings["steps"] = row_of != RowOf::kSummary;
   method.kept.settings["summaries"] = row_of != RowOf::kSteps;
   method.kept.settings["lengths_differ"] = LengthsDiffer(batches);
-  baseline.kept = std::make_shared<KeptMethod>(std::move(method.kept));
+  baseline.kept = std::move(method.kept);
   const auto by = [&](const Method& answer) {
     return [&](const std::vector<SeriesWindow>& windows) { return LossesBy(batches, examples, answer, windows); };
   };
-  Measure(batches, by(chosen.answer), by(method.answer), &baseline);
-  baseline.limits = examples.Limits(most);
-  return baseline;
-}
-
-Baseline Regression(const SeriesBatches& batches, RowOf row_of) {
-  const at::NoGradGuard no_grad;
-  const SeriesExamples examples(batches, row_of);
-  const bool classifies = batches.data().Classifies();
-  int64_t most = Bounded(kMostNumbers, examples.cells() + examples.outputs());
-  if (classifies) most = std::min(most, Bounded(kMostProducts, examples.cells() * examples.outputs()));
-  Baseline baseline = MeasureMethod(batches, examples, row_of, most, [&](const Examples& training, const Examples& validation) {
-    return classifies ? FitLogistic(training, validation, examples.outputs()) : FitRidge(training, validation);
-  });
-  baseline.name = classifies ? "logistic regression" : "ridge regression";
-  if (row_of == RowOf::kSummary) baseline.name += " on summaries";
-  return baseline;
-}
-
-Baseline NearestNeighbours(const SeriesBatches& batches) {
-  const at::NoGradGuard no_grad;
-  const SeriesExamples examples(batches, RowOf::kSteps);
-  const int64_t most = std::min(Bounded(kMostNumbers, examples.cells() + examples.outputs()),
-                                Bounded(kMostDistances, (examples.MeasuredRows() + kMostValidation) * examples.cells()));
-  const int64_t classes = batches.data().Classifies() ? examples.outputs() : 0;
-  Baseline baseline = MeasureMethod(
-      batches, examples, RowOf::kSteps, most,
-      [&](const Examples& training, const Examples& validation) { return FitNeighbours(training, validation, classes); });
-  baseline.name = "nearest neighbours";
+  FillNumbers(batches, by(chosen.answer), by(method.answer), &baseline);
   return baseline;
 }
 
@@ -107,7 +81,7 @@ Baseline NearestNeighbours(const SeriesBatches& batches) {
 Baseline MeasureForecast(const SeriesBatches& batches, const std::string& name, const FittedForecast& forecast) {
   Baseline baseline{.name = name, .setting = forecast.setting, .loss = NAN, .validation = forecast.validation, .looks = false};
   if (!forecast.foretell) return baseline;
-  baseline.kept = std::make_shared<KeptMethod>(forecast.kept);
+  baseline.kept = forecast.kept;
   baseline.loss = ForecastLoss(batches, batches.test_windows(), forecast.foretell);
   for (const std::vector<SeriesWindow>& block : batches.TestBlocks())
     baseline.blocks.push_back(ForecastLoss(batches, block, forecast.foretell));
@@ -138,15 +112,15 @@ Baseline SimpleAnswer(const SeriesBatches& batches) {
     for (const double target : learned) counts[static_cast<std::size_t>(target)] += 1;
   }
   const double total = std::accumulate(counts.begin(), counts.end(), 0.0);
-  KeptMethod kept{.kind = "simple"};
-  for (const double count : counts) kept.settings["shares"].push_back(count / total);
-  baseline.kept = std::make_shared<KeptMethod>(std::move(kept));
+  baseline.kept.kind = "simple";
+  for (const double count : counts) baseline.kept.settings["shares"].push_back(count / total);
   const auto commonest = std::max_element(counts.begin(), counts.end()) - counts.begin();
   const auto sums_of = [&](const std::vector<SeriesWindow>& windows) {
     LossSums sums;
     batches.ForEach(windows, [&](const SeriesBatch& batch) {
       // Standardised targets are distances from the mean, those of a forecast from the last value.
-      for (const float value : batch.values) sums.loss += std::pow(static_cast<double>(value), 2) * batches.error_scale();
+      for (const float value : batch.values)
+        sums.loss += std::pow(static_cast<double>(value), 2) * batches.form().error_scale();
       for (const int64_t answer : batch.classes) {
         sums.loss -= std::log(counts[answer] / total);
         sums.right += answer == commonest ? 1 : 0;
@@ -155,7 +129,7 @@ Baseline SimpleAnswer(const SeriesBatches& batches) {
     });
     return sums;
   };
-  Measure(batches, sums_of, sums_of, &baseline);
+  FillNumbers(batches, sums_of, sums_of, &baseline);
   return baseline;
 }
 
@@ -168,9 +142,10 @@ std::vector<Baseline> SeriesBaselines(const SeriesBatches& batches, int threads)
       methods.emplace_back([](const SeriesBatches& some) { return MeasureForecast(some, "calendar", FitCalendar(some)); });
   }
   const RowOf all = batches.pooled() ? RowOf::kBoth : RowOf::kSteps;
-  methods.emplace_back([all](const SeriesBatches& some) { return Regression(some, all); });
-  if (batches.pooled()) methods.emplace_back([](const SeriesBatches& some) { return Regression(some, RowOf::kSummary); });
-  methods.emplace_back(NearestNeighbours);
+  methods.emplace_back([all](const SeriesBatches& some) { return MeasureRows(some, all, /*regression=*/true); });
+  if (batches.pooled())
+    methods.emplace_back([](const SeriesBatches& some) { return MeasureRows(some, RowOf::kSummary, /*regression=*/true); });
+  methods.emplace_back([](const SeriesBatches& some) { return MeasureRows(some, RowOf::kSteps, /*regression=*/false); });
   std::vector<Baseline> baselines(methods.size());
   Progress progress("simple methods", std::ssize(methods), /*quiet=*/true);
   SideBySide(std::ssize(methods), threads, progress, 0, [&](int64_t i, std::atomic<int64_t>& done) {

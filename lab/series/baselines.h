@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "lab/runs/baseline.h"
+#include "lab/runs/measurements.h"
 
 namespace heed::lab {
 

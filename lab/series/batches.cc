@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <iterator>
+#include <limits>
 
 #include "heed/error.h"
-#include "lab/series/magnitudes.h"
-#include "lab/series/scale.h"
+#include "lab/series/form.h"
 
 namespace heed::lab {
 namespace {
@@ -14,6 +16,74 @@ constexpr int64_t kMostBlocks = 32;  // of the test part
 // Where parts cut sequences: fewer windows of the test part say little of how the loss varies, shorter ones hide what is
 // before.
 constexpr int64_t kWindowsOfTest = 8, kShortestWindow = 16;
+
+constexpr double kRounding = 1e-14;  // beside a mean
+
+// The root of the mean of squares that are too small or too large for a double themselves.
+double RootMeanSquare(const std::vector<double>& values, double centre) {
+  double largest = 0, squares = 0;
+  for (const double value : values) largest = std::max(largest, std::abs(value - centre));
+  // A power of two, which changes no digit but keeps the squares of small numbers from vanishing.
+  const double unit = largest > 0 ? std::exp2(std::max(-1000, std::ilogb(largest))) : 1;
+  for (const double value : values) squares += (value - centre) / unit * ((value - centre) / unit);
+  return unit * std::sqrt(squares / static_cast<double>(values.size()));
+}
+
+using Visit = std::function<void(double)>;
+
+// The values of a column in a part: feature `column`, or the target for -1.
+void ForEachValue(const SeriesData& data, const std::vector<SeriesWindow>& part, int64_t column, const Visit& visit) {
+  const int64_t each = data.numbers();
+  for (const SeriesWindow& window : part) {
+    const SeriesSequence& sequence = data.sequences[window.sequence];
+    if (column < 0 && !data.each_step) {
+      visit(sequence.targets.front());
+      continue;
+    }
+    for (int64_t step = window.first; step < window.end(); ++step) {
+      visit(column < 0 ? sequence.targets[step] : sequence.features[step * each + column]);
+    }
+  }
+}
+
+SeriesRange RangeOf(const SeriesBatches& batches, int64_t column) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  const SeriesData& data = batches.data();
+  SeriesRange range{column < 0 ? data.target : data.features[column], kInfinity, -kInfinity, kInfinity, -kInfinity};
+  ForEachValue(data, batches.training_steps(), column,
+               [&](double value) { range.low = std::min(range.low, value), range.high = std::max(range.high, value); });
+  double count = 0;
+  ForEachValue(data, batches.test_steps(), column, [&](double value) {
+    range.test_low = std::min(range.test_low, value), range.test_high = std::max(range.test_high, value);
+    range.outside += value < range.low || value > range.high ? 1 : 0;
+    count += 1;
+  });
+  range.outside /= count;
+  return range;
+}
+
+struct Moments {
+  double mean = 0, deviation = 1;
+};
+
+// At least one value. What never changes but by rounding, some 45 units in the last place of its mean, has a deviation of 1 and
+// so stays near 0.
+Moments MomentsOf(const std::vector<double>& values) {
+  const double first = values.front();
+  double sum = 0;
+  for (const double value : values) sum += value - first;  // the sum of equal values themselves is rounded once a value
+  const double mean = first + sum / static_cast<double>(values.size());
+  const double deviation = RootMeanSquare(values, mean);
+  return {mean, deviation > kRounding * std::abs(mean) ? deviation : 1.0};
+}
+
+// 1 of nothing.
+double Median(std::vector<double> values) {
+  if (values.empty()) return 1;
+  const auto middle = values.begin() + std::ssize(values) / 2;
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
 
 }  // namespace
 
@@ -94,7 +164,6 @@ void SeriesBatches::DropGaps(std::vector<SeriesWindow>& windows) const {
 }
 
 void SeriesBatches::Standardise() {
-  form_.mean.clear(), form_.deviation.clear(), form_.change.clear(), form_.periods.clear();
   std::vector<std::vector<double>> columns(std::ssize(data_.features)), changes(std::ssize(data_.features));
   std::vector<double> targets, differences;
   const int64_t each = data_.numbers();
@@ -216,6 +285,24 @@ LossSums MeansOver(const std::vector<std::vector<SeriesWindow>>& blocks,
   }
   all.loss /= all.answers, all.right /= all.answers;
   return all;
+}
+
+double ScaleOfChanges(const std::vector<double>& changes, double mean) {
+  if (changes.empty()) return 1;
+  const double scale = RootMeanSquare(changes, 0);
+  return scale > kRounding * std::abs(mean) ? scale : 1.0;
+}
+
+std::vector<SeriesRange> RangesLeft(const SeriesBatches& batches) {
+  const SeriesData& data = batches.data();
+  const bool target = !data.Classifies() && std::ranges::find(data.features, data.target) == data.features.end();
+  std::vector<SeriesRange> ranges;
+  for (int64_t column = target ? -1 : 0; column < std::ssize(data.features); ++column) {
+    SeriesRange range = RangeOf(batches, column);
+    if (range.outside > 0) ranges.push_back(std::move(range));
+  }
+  std::ranges::stable_sort(ranges, std::ranges::greater(), &SeriesRange::outside);
+  return ranges;
 }
 
 }  // namespace heed::lab

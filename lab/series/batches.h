@@ -40,10 +40,7 @@ class SeriesBatches {
 
   const SeriesData& data() const { return data_; }
   const SeriesForm& form() const { return form_; }
-  int64_t width() const { return form_.width(); }
-  int64_t outputs() const { return form_.outputs(); }
-  bool pooled() const { return !data_.each_step; }   // one target a sequence
-  int64_t longest() const { return form_.steps(); }  // steps of a batch, at most
+  bool pooled() const { return !data_.each_step; }  // one target a sequence
   // Sequences, or windows of a forecast. Of the windows for validation and for testing at most 512 are kept, evenly spread.
   int64_t training_count() const { return training_count_; }
   int64_t validation_count() const { return std::ssize(validation_); }
@@ -62,10 +59,6 @@ class SeriesBatches {
   const std::vector<SeriesWindow>& test_steps() const { return test_steps_; }
   // Of each sequence of a forecast those that come before its test part.
   std::vector<SeriesWindow> StepsBeforeTest() const;
-  // What a value of a batch is in the target's own units; squared errors are multiplied by its square, error_scale().
-  double target_scale() const { return form_.target_scale; }
-  double error_scale() const { return form_.error_scale(); }
-  double typical_step() const { return form_.typical_step; }  // the median difference of times in the training part
 
   SeriesBatch Draw(Random& random) const;
   // These windows; those of a forecast are scored at their last step alone.
@@ -106,6 +99,21 @@ struct LossSums {
 LossSums MeansOver(const std::vector<std::vector<SeriesWindow>>& blocks,
                    const std::function<LossSums(const std::vector<SeriesWindow>& windows)>& sums_of,
                    std::vector<double>& losses);
+
+// Root of the mean square of changes from one value of a column to another; 1 where there are none, or none but by rounding
+// beside the column's mean.
+double ScaleOfChanges(const std::vector<double>& changes, double mean);
+
+struct SeriesRange {
+  std::string column;
+  double low = 0, high = 0;            // of the training part
+  double test_low = 0, test_high = 0;  // of the test part
+  double outside = 0;                  // share of the test part's values that lie outside
+};
+
+// Of the features, and of the target where it is a number and no feature; those alone that leave it, by the share of their
+// values that does, the greatest first.
+std::vector<SeriesRange> RangesLeft(const SeriesBatches& batches);
 
 }  // namespace heed::lab
 

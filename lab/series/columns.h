@@ -3,6 +3,7 @@
 #define HEED_LAB_SERIES_COLUMNS_H_
 
 #include <cstdint>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -41,6 +42,13 @@ std::string NoteOnGaps(const std::string& name, int64_t missing, int64_t of, boo
 // Sentences on the form of the table and on its columns that a reader should know: separators, gaps, categories, constants,
 // what is not read. For data whose columns are known.
 std::vector<std::string> NotesOn(const CsvTable& table, const SeriesData& data);
+
+// Sorted: numbers by value where all are, else by the alphabet. Throws FileError that begins with `file` for fewer than two and
+// for more than 1000.
+std::vector<std::string> ClassNames(const std::string& file, const std::set<std::string>& names);
+
+// Of a classification: the classes with a single example, which can train a model or test it, not both.
+std::vector<std::string> NotesOnRareClasses(const SeriesData& data);
 
 }  // namespace heed::lab
 

@@ -2,6 +2,7 @@
 #ifndef HEED_LAB_SERIES_CSV_FORM_H_
 #define HEED_LAB_SERIES_CSV_FORM_H_
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -16,6 +17,12 @@ struct CsvOptions {
   bool header = true;          // the first row names the columns; else they are c1, c2, ..
 };
 
+// How a CSV file of later data is read.
+struct LaterCsv : CsvOptions {
+  // A text that is no category of the model: empty or "refuse", which is an error, or "as-missing", which is an empty cell.
+  std::string new_categories = {};
+};
+
 struct CsvForm {
   char separator = ',';
   bool decimal_comma = false;
@@ -25,8 +32,9 @@ struct CsvForm {
   std::string Said() const;
 };
 
-// Throws InvalidArgument that names the option.
+// Throw InvalidArgument that names the option.
 void Validate(const CsvOptions& options);
+void Validate(const LaterCsv& csv);
 
 // The form of a table that begins with `text`, in UTF-8; `last`: nothing follows. Without options the separator is the one
 // that gives the first twenty rows the same number of cells, two or more, and of several the one that gives the most. Where
@@ -41,6 +49,38 @@ std::optional<double> FlagOf(std::string_view cell);
 std::optional<double> NumberOf(std::string_view cell, bool decimal_comma);
 // Without the spaces, tabs, line ends and no-break spaces around it.
 std::string Trimmed(std::string_view text);
+
+// RFC 4180: cells between separators, quotes doubled within quotes, rows that end in LF or CRLF. Blanks may stand beside
+// quotes.
+class CsvRecords {
+ public:
+  // `name` of the file and `line`, that of the text's first row, are for messages. `last`: nothing follows the text.
+  CsvRecords(std::string name, std::string_view text, char separator, int64_t line, bool last);
+
+  bool AtEnd() const { return text_.empty(); }
+  std::size_t left() const { return text_.size(); }
+  int64_t line() const { return line_; }
+
+  // Whether the text goes on with empty lines, which are then behind it.
+  bool SkipEmptyLines();
+  // The next row's cells, trimmed; nothing where the row may go on behind the text. Throws FileError that names the row: a
+  // quote that is not closed, text behind a closing quote.
+  std::optional<std::vector<std::string>> Next();
+
+  // Throws FileError that names the row.
+  [[noreturn]] void Fail(int64_t line, const std::string& message) const;
+
+ private:
+  std::size_t Blanks() const;  // how many come next
+  std::string Plain();
+  std::string Quoted(int64_t first);
+
+  std::string name_;
+  std::string_view text_;
+  std::string ends_;  // the characters that end a cell
+  int64_t line_;
+  bool last_;
+};
 
 }  // namespace heed::lab
 

@@ -11,7 +11,7 @@
 #include "heed/error.h"
 #include "heed/safetensors.h"
 #include "lab/report/file.h"
-#include "lab/series/csv_records.h"
+#include "lab/series/csv_form.h"
 
 namespace heed::lab {
 namespace {
@@ -36,18 +36,17 @@ void CheckColumns(const CsvRecords& records, const std::vector<std::string>& col
   }
 }
 
-// The first of them.
-std::string Listed(const std::vector<std::string>& names) {
-  constexpr std::size_t kMost = 10, kMostBytes = 1000;
+}  // namespace
+
+std::string Listed(const std::vector<std::string>& names, std::size_t most) {
+  constexpr std::size_t kMostBytes = 1000;
   std::string text;
   for (std::size_t i = 0; i < names.size(); ++i) {
-    if (i == kMost || text.size() > kMostBytes) return text + " and " + std::to_string(names.size() - i) + " more";
+    if (i == most || text.size() > kMostBytes) return text + " and " + std::to_string(names.size() - i) + " more";
     text += (i == 0 ? "" : ", ") + ShownName(names[i]);
   }
   return text;
 }
-
-}  // namespace
 
 CsvBlocks::CsvBlocks(std::string name, More more, CsvOptions options)
     : name_(std::move(name)), more_(std::move(more)), options_(std::move(options)) {}

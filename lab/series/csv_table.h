@@ -14,6 +14,9 @@
 
 namespace heed::lab {
 
+// The first names of a list, and how many others there are.
+std::string Listed(const std::vector<std::string>& names, std::size_t most = 10);
+
 class CsvTable {
  public:
   // In UTF-8, see CsvRecords and FormOfCsv; a byte order mark, empty lines at the end and spaces around cells are left out; ""

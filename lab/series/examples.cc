@@ -1,11 +1,20 @@
 #include "lab/series/examples.h"
 
 #include <algorithm>
+#include <cmath>
 #include <iterator>
+#include <limits>
 #include <numeric>
+#include <span>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 #include <fmt/core.h>
+#include <torch/optim/lbfgs.h>
 
 #include "lab/runs/contender.h"
 #include "lab/training/interrupt.h"
@@ -15,6 +24,82 @@ namespace {
 
 constexpr int64_t kRowsAtOnce = 4096;  // of a table that is only looked through
 
+constexpr double kRidgeStrengths[] = {1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1, 10};
+// Falling: each starts where the one before ended.
+constexpr double kLogisticStrengths[] = {1, 3e-1, 1e-1, 3e-2, 1e-2, 3e-3, 1e-3, 3e-4, 1e-4};
+
+using Arrays = std::map<std::string, at::Tensor>;
+
+// "mean" and "factor" of the cells. Those that never change say nothing and are 0.
+Arrays ScaleOf(const at::Tensor& X) {
+  const at::Tensor mean = X.mean(0), deviation = (X - mean).square().mean(0).sqrt(), change = deviation > 1e-12;
+  return {{"mean", mean}, {"factor", at::where(change, 1 / deviation.masked_fill(~change, 1.0), at::zeros_like(deviation))}};
+}
+at::Tensor Scaled(const Arrays& scale, const at::Tensor& X) { return (X - scale.at("mean")) * scale.at("factor"); }
+
+at::Tensor Answers(const at::Tensor& X, const at::Tensor& W, const at::Tensor& b, bool classes) {
+  const at::Tensor answers = at::addmm(b, X, W);
+  return classes ? at::log_softmax(answers, 1) : answers;
+}
+
+// W [cells, outputs] and b [outputs], fitted with a penalty of this strength.
+struct Linear {
+  double strength;
+  at::Tensor W, b;
+};
+
+constexpr int64_t kMostNeighbours = 128;
+constexpr double kPriors[] = {1, 0.3, 0.1, 0.03};  // in neighbours: how much the shares of all examples weigh
+constexpr int64_t kQueriesAtOnce = 512;            // which bounds the table of distances
+// Distances that differ by less, as a share of the squares that they are made of, are equal: they were rounded in some order.
+constexpr double kDistanceRounding = 1e-12;
+
+class Neighbours {
+ public:
+  Neighbours(const Examples& training, int64_t classes)
+      : X_(training.X), squares_(training.X.square().sum(1)), told_(training.y), classes_(classes) {
+    if (classes_ == 0) return;
+    told_ = at::one_hot(training.y, classes_).to(at::kDouble);
+    // One more than counted: a class that was never seen may come all the same.
+    const at::Tensor counts = told_.sum(0) + 1;
+    shares_ = counts / counts.sum();
+  }
+
+  int64_t most() const { return std::min(kMostNeighbours, X_.size(0)); }
+
+  // For each count k of neighbours the k nearest of each row, and all that are as far as the last of them: how many these are
+  // [rows, 1], and the sum of what they say [rows, outputs].
+  struct Nearest {
+    at::Tensor count, told;
+  };
+  std::vector<Nearest> Find(const at::Tensor& some, const std::vector<int64_t>& counts) const {
+    std::vector<std::vector<at::Tensor>> near(counts.size()), told(counts.size());
+    for (const at::Tensor& rows : some.split(kQueriesAtOnce)) {
+      if (Interrupted()) throw Interruption("interrupted while neighbours were looked for");
+      // The square of the rows themselves moves no distance past another.
+      const at::Tensor distances = at::addmm(squares_, rows, X_.t(), 1, -2);
+      const at::Tensor nearest = std::get<0>(distances.topk(std::ranges::max(counts), 1, /*largest=*/false));
+      const at::Tensor rounding = kDistanceRounding * (squares_ + rows.square().sum(1, /*keepdim=*/true));
+      for (std::size_t i = 0; i < counts.size(); ++i) {
+        const at::Tensor chosen = (distances - rounding).le(nearest.narrow(1, counts[i] - 1, 1)).to(at::kDouble);
+        near[i].push_back(chosen.sum(1, /*keepdim=*/true)), told[i].push_back(chosen.mm(told_));
+      }
+    }
+    std::vector<Nearest> found;
+    for (std::size_t i = 0; i < counts.size(); ++i) found.push_back({at::cat(near[i]), at::cat(told[i])});
+    return found;
+  }
+
+  at::Tensor Answer(const Nearest& nearest, double prior) const {
+    if (classes_ == 0) return nearest.told / nearest.count;
+    return ((nearest.told + prior * shares_) / (nearest.count + prior)).log();
+  }
+
+ private:
+  at::Tensor X_, squares_, told_, shares_;
+  int64_t classes_;
+};
+
 }  // namespace
 
 double MeanLoss(const at::Tensor& answers, const at::Tensor& y) {
@@ -23,8 +108,9 @@ double MeanLoss(const at::Tensor& answers, const at::Tensor& y) {
 }
 
 bool LengthsDiffer(const SeriesBatches& batches) {
-  const auto steps = [&](const SeriesSequence& sequence) { return std::min(sequence.steps, batches.longest()); };
-  return std::ranges::any_of(batches.data().sequences, [&](const SeriesSequence& s) { return steps(s) != batches.longest(); });
+  const auto steps = [&](const SeriesSequence& sequence) { return std::min(sequence.steps, batches.form().steps()); };
+  return std::ranges::any_of(batches.data().sequences,
+                             [&](const SeriesSequence& s) { return steps(s) != batches.form().steps(); });
 }
 
 SeriesRows::SeriesRows(const SeriesForm& form, RowOf row_of, bool lengths_differ)
@@ -107,6 +193,110 @@ Examples SeriesRows::Of(const SeriesBatch& batch, const std::vector<int64_t>& ch
     std::copy(first, first + outputs_, examples.y.mutable_data_ptr<double>() + i * outputs_);
   }
   return examples;
+}
+
+Method RowMethod(const KeptMethod& kept, int64_t classes) {
+  const Arrays& arrays = kept.arrays;
+  if (kept.kind == "linear")
+    return [arrays, classes](const at::Tensor& X) {
+      return Answers(Scaled(arrays, X), arrays.at("W"), arrays.at("b"), classes > 0);
+    };
+  return [all = Neighbours({arrays.at("X"), arrays.at("y")}, classes),
+          neighbours = kept.settings.at("neighbours").get<int64_t>(), prior = kept.settings.value("prior", 1.0)](
+             const at::Tensor& X) { return all.Answer(all.Find(X, {neighbours}).front(), prior); };
+}
+
+namespace {
+
+// Of each strength, in order; NaN where numbers are too large for the equations to have an answer. X: scaled.
+std::vector<Linear> RidgeOf(const at::Tensor& X, const at::Tensor& y, int64_t, std::span<const double> strengths) {
+  const at::Tensor b = y.mean(0);
+  const double rows = static_cast<double>(X.size(0));
+  const at::Tensor squares = X.t().mm(X) / rows, products = X.t().mm(y - b) / rows;
+  const at::Tensor identity = at::eye(X.size(1), at::kDouble);
+  std::vector<Linear> fitted;
+  for (const double strength : strengths) {
+    if (Interrupted()) throw Interruption("interrupted while a regression was fitted");
+    const auto [root, fault] = at::linalg_cholesky_ex(squares + strength * identity);
+    const bool solved = fault.item<int>() == 0;
+    fitted.push_back({strength, solved ? at::cholesky_solve(products, root) : at::full_like(products, NAN), b});
+  }
+  return fitted;
+}
+
+std::vector<Linear> LogisticOf(const at::Tensor& X, const at::Tensor& y, int64_t classes, std::span<const double> strengths) {
+  const at::AutoGradMode grad(true);
+  at::Tensor W = at::zeros({X.size(1), classes}, at::kDouble).requires_grad_();
+  at::Tensor b = at::zeros({classes}, at::kDouble).requires_grad_();
+  std::vector<Linear> fitted;
+  for (const double strength : strengths) {
+    torch::optim::LBFGS search(
+        {W, b},
+        torch::optim::LBFGSOptions().max_iter(100).tolerance_grad(1e-5).tolerance_change(1e-9).history_size(10).line_search_fn(
+            "strong_wolfe"));
+    search.step([&] {
+      if (Interrupted()) throw Interruption("interrupted while a regression was fitted");
+      search.zero_grad();
+      at::Tensor loss = at::cross_entropy_loss(at::addmm(b, X, W), y) + strength / 2 * W.square().sum();
+      loss.backward();
+      return loss;
+    });
+    fitted.push_back({strength, W.detach().clone(), b.detach().clone()});
+  }
+  return fitted;
+}
+
+// Of these strengths that with the least loss on the validation examples.
+FittedMethod FitStrengths(const Examples& training, const Examples& validation, int64_t classes,
+                          std::span<const double> strengths) {
+  KeptMethod kept{.kind = "linear", .arrays = ScaleOf(training.X)};
+  const std::vector<Linear> fitted =
+      (classes > 0 ? LogisticOf : RidgeOf)(Scaled(kept.arrays, training.X), training.y, classes, strengths);
+  const at::Tensor seen = Scaled(kept.arrays, validation.X);
+  const Linear* best = &fitted.front();
+  double least = std::numeric_limits<double>::infinity();
+  for (const Linear& one : fitted) {
+    const double loss = MeanLoss(Answers(seen, one.W, one.b, classes > 0), validation.y);
+    if (loss < least) least = loss, best = &one;
+  }
+  kept.arrays.insert({{"W", best->W}, {"b", best->b}});
+  Method answer = RowMethod(kept, classes);
+  return {fmt::format("strength {:g}", best->strength), std::move(answer), std::move(kept),
+          [classes, strength = best->strength](const Examples& examples) {
+            return FitStrengths(examples, examples, classes, {&strength, 1});
+          }};
+}
+
+FittedMethod Fitted(const Examples& training, int64_t neighbours, double prior, int64_t classes) {
+  KeptMethod kept{"neighbours", {{"neighbours", neighbours}}, {{"X", training.X}, {"y", training.y}}};
+  std::string setting = neighbours == 1 ? "1 neighbour" : fmt::format("{} neighbours", neighbours);
+  if (classes > 0) kept.settings["prior"] = prior, setting += fmt::format(" and {:g} for the shares", prior);
+  Method answer = RowMethod(kept, classes);
+  return {std::move(setting), std::move(answer), std::move(kept),
+          [=](const Examples& examples) { return Fitted(examples, neighbours, prior, classes); }};
+}
+
+}  // namespace
+
+FittedMethod FitLinear(const Examples& training, const Examples& validation, int64_t classes) {
+  return FitStrengths(training, validation, classes,
+                      classes > 0 ? std::span<const double>(kLogisticStrengths) : std::span<const double>(kRidgeStrengths));
+}
+
+FittedMethod FitNeighbours(const Examples& training, const Examples& validation, int64_t classes) {
+  const Neighbours all(training, classes);
+  std::vector<int64_t> counts;
+  for (int64_t k = 1; k <= all.most(); k *= 2) counts.push_back(k);
+  const std::vector<Neighbours::Nearest> nearest = all.Find(validation.X, counts);
+  double least = std::numeric_limits<double>::infinity(), best_prior = 1;
+  int64_t best = 1;
+  for (std::size_t i = 0; i < counts.size(); ++i) {
+    for (const double prior : classes > 0 ? std::span<const double>(kPriors) : std::span<const double>(kPriors, 1)) {
+      const double loss = MeanLoss(all.Answer(nearest[i], prior), validation.y);
+      if (loss < least) least = loss, best = counts[i], best_prior = prior;
+    }
+  }
+  return Fitted(training, best, best_prior, classes);
 }
 
 }  // namespace heed::lab

@@ -4,14 +4,15 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
 
 #include "heed/series_cells.h"
+#include "lab/runs/measurements.h"
 #include "lab/series/batches.h"
-#include "lab/series/kept_method.h"
 
 namespace heed::lab {
 
@@ -62,7 +63,7 @@ class SeriesExamples {
 
   const SeriesRows& rows() const { return rows_; }
   int64_t cells() const { return rows_.cells(); }
-  int64_t outputs() const { return batches_.outputs(); }
+  int64_t outputs() const { return batches_.form().outputs(); }
   // At most so many rows, evenly spread.
   Examples Training(int64_t most) const;
   Examples Validation(int64_t most) const;
@@ -86,6 +87,22 @@ class SeriesExamples {
 bool LengthsDiffer(const SeriesBatches& batches);
 // Calls visit for all that a batch scores, some rows at a time. Throws Interruption on Ctrl-C.
 void ForEachRow(const SeriesRows& rows, const SeriesBatch& batch, const std::function<void(const Examples&)>& visit);
+
+// Linear regression that sees each cell standardised by the training examples and does not penalise the constant. Of values
+// (classes: 0) the least (mean squared error + strength |W|^2), by Cholesky's decomposition; of classes the least (mean cross
+// entropy + strength / 2 |W|^2) of the softmax of W x + b, by at most 100 steps of L-BFGS for each strength. The loss on the
+// validation examples chooses the strength. Computed in double precision, in a fixed order. Throws Interruption on Ctrl-C.
+FittedMethod FitLinear(const Examples& training, const Examples& validation, int64_t classes);
+
+// The mean of the values of the k nearest training examples by the distance of their cells; or the logarithm of the share of
+// each class among them, to which its share of all training examples is added with a small weight, so that none is impossible.
+// k is 1, 2, 4, .. up to 128 and the weight, in neighbours, 1, 0.3, 0.1 or 0.03, by the loss on the validation examples.
+// classes: 0 where y holds values. Throws Interruption on Ctrl-C.
+FittedMethod FitNeighbours(const Examples& training, const Examples& validation, int64_t classes);
+
+// What a kept method of either kind answers, from "mean" and "factor" of the cells, "W" [cells, outputs] and "b" [outputs]; or
+// from "X" [examples, cells], "y" as Examples has it, k as "neighbours" and that weight as "prior".
+Method RowMethod(const KeptMethod& kept, int64_t classes);
 
 }  // namespace heed::lab
 

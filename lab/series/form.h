@@ -9,7 +9,6 @@
 
 #include "heed/series_form.h"
 #include "lab/series/data.h"
-#include "lab/series/split.h"
 
 namespace heed::lab {
 
@@ -61,6 +60,18 @@ struct SeriesForm : heed::SeriesForm {
   void Score(const SeriesSequence& sequence, const SeriesWindow& window, int64_t row, int64_t step, Targets targets,
              SeriesBatch& batch) const;
 };
+
+// All throw FileError that names file, row (or sequence and step), column and value.
+
+// Features, times and numbers to foretell lie within +-1e100: sums of squares of many of them are finite then.
+void RequireMagnitudes(const SeriesData& data);
+
+// Standardised by the form, no feature and no number to foretell is beyond 1e15, whose squares a float holds; the squared
+// deviation of the target, in which errors are told, does not vanish.
+void RequireStandardised(const SeriesData& data, const SeriesForm& form);
+
+// Both, and for times that they can be told apart, of data that a model of this form is to read.
+void RequireComputable(const SeriesData& data, const SeriesForm& form);
 
 }  // namespace heed::lab
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
@@ -10,18 +12,117 @@
 
 #include "heed/error.h"
 #include "heed/nn/safetensors.h"
+#include "heed/safetensors.h"
 #include "heed/series_model.h"
 #include "lab/data/view.h"
 #include "lab/options/settings.h"
 #include "lab/report/file.h"
 #include "lab/report/json.h"
 #include "lab/report/printable.h"
-#include "lab/series/network.h"
+#include "lab/series/examples.h"
+#include "lab/series/forecast.h"
 #include "lab/training/checkpoint.h"
 #include "lab/training/interrupt.h"
 
 namespace heed::lab {
 namespace {
+
+constexpr int64_t kScaleSteps = 1 << 17;  // by which the scales are measured
+
+at::Tensor Unscaled(const at::Tensor& X, int64_t columns) {
+  // The window's own first change came before it.
+  const at::Tensor changes = X.narrow(2, 0, columns), behind = changes.narrow(1, 1, X.size(1) - 1);
+  const at::Tensor levels = at::cat({at::zeros_like(changes.narrow(1, 0, 1)), behind.cumsum(1)}, 1);
+  const at::Tensor steps = at::arange(1, X.size(1) + 1, X.options()).unsqueeze(1);
+  return levels - levels.cumsum(1) / steps;
+}
+
+// Of heed/past_forecasts.h.
+template <class Past>
+Past PastMethodIn(const KeptMethod& method) {
+  Past past;
+  VisitFields(past, [&](const char* name, auto& field) { method.settings.at(name).get_to(field); });
+  return past;
+}
+
+SeriesAnswers SimpleAnswers(const KeptMethod& method, const SeriesForm& form, const SeriesData& data) {
+  std::vector<double> shares;
+  if (form.Classifies()) method.settings.at("shares").get_to(shares);
+  return [&form, &data, row = at::tensor(shares, at::kDouble)](const std::vector<SeriesWindow>& windows) {
+    const int64_t scored = form.Answers(windows);
+    if (form.Classifies()) return row.expand({scored, row.size(0)}).contiguous();
+    at::Tensor answers = at::full({scored, form.outputs()}, form.target_mean, at::kDouble);
+    for (int64_t i = 0; form.Forecasts() && i < scored; ++i)
+      answers[i].fill_(data.sequences[windows[i].sequence].targets[windows[i].end() - 1]);
+    return answers;
+  };
+}
+
+// A file without 'steps' has summaries instead of steps.
+RowOf RowOfIn(const KeptMethod& method) {
+  const bool summaries = method.settings.at("summaries"), steps = method.settings.value("steps", !summaries);
+  return !summaries ? RowOf::kSteps : steps ? RowOf::kBoth : RowOf::kSummary;
+}
+
+// Batch by batch: `answer` appends what it makes of one.
+SeriesAnswers InBatches(const SeriesForm& form, const SeriesData& data,
+                        std::function<void(const SeriesBatch& batch, std::vector<at::Tensor>& answers)> answer) {
+  return [&form, &data, answer = std::move(answer)](const std::vector<SeriesWindow>& windows) {
+    const at::NoGradGuard no_grad;
+    std::vector<at::Tensor> answers;
+    form.ForEach(data, windows, Targets::kNone, [&](const SeriesBatch& batch) { answer(batch, answers); });
+    return InOwnUnits(form, data, windows, at::cat(answers));
+  };
+}
+
+// Of data in which no sequence is long enough for the method. A shorter one beside a long one is forecast as in a study:
+// without a season, or with a flat curve.
+[[noreturn]] void TooShort(const SeriesData& data, const std::string& needs) {
+  throw FileError(fmt::format("{}: its longest sequence has {} steps; {}", data.name, data.Longest(), needs));
+}
+
+void RequireLogarithms(const SeriesData& data) {
+  for (const SeriesSequence& sequence : data.sequences) {
+    for (int64_t step = 0; step < sequence.steps; ++step) {
+      if (sequence.targets[step] > 0) continue;
+      throw FileError(data.Place(sequence, step, data.target) +
+                      fmt::format("{} has no logarithm, and the method was fitted to logarithms", sequence.targets[step]));
+    }
+  }
+}
+
+Forecaster ForecasterOf(const KeptMethod& method, const SeriesForm& form, const SeriesData& data,
+                        const std::vector<SeriesWindow>& past) {
+  if (method.kind == "season") {
+    const int64_t season = PastMethodIn<RepeatedSeason>(method).season;
+    return [&data, season, foretell = LastSeason(data, season)](const SeriesWindow& window, std::vector<double>& values) {
+      if (window.end() < season) {
+        throw FileError(fmt::format("{}: sequence {} has {} steps; the last season needs {}", data.name,
+                                    ShownName(data.sequences[window.sequence].id), window.end(), season));
+      }
+      foretell(window, values);
+    };
+  }
+  int64_t longest = 0;
+  double seconds = 0;
+  for (const SeriesWindow& part : past) {
+    const std::vector<double>& times = data.sequences[part.sequence].times;
+    longest = std::max(longest, part.steps);
+    if (part.steps > 0 && !times.empty()) seconds = std::max(seconds, times[part.steps - 1] - times[0]);
+  }
+  if (method.kind == "smoothing") {
+    const auto smoothing = PastMethodIn<Smoothing>(method);
+    if (smoothing.season > 1 && longest < 2 * smoothing.season)
+      TooShort(data, fmt::format("Holt-Winters with a season of {} needs {}", smoothing.season, 2 * smoothing.season));
+    if (smoothing.logs) RequireLogarithms(data);
+    return SmoothingForecaster(data, form.target_scale, smoothing, past);
+  }
+  const auto calendar = PastMethodIn<Calendar>(method);
+  if (const std::string* const unseen = PeriodUnseen(calendar, seconds))
+    TooShort(data, fmt::format("its calendar needs {} times a {}", kPeriodsSeen, *unseen));
+  if (calendar.logs) RequireLogarithms(data);
+  return CalendarForecaster(data, form.target_scale, form.outputs(), calendar, past);
+}
 
 using Json = nlohmann::ordered_json;
 
@@ -38,6 +139,45 @@ double Quantile(const at::Tensor& sorted, double share) {
 }
 
 }  // namespace
+
+at::Tensor SeriesNetwork::Answers(const SeriesForm& form, const SeriesBatch& batch) {
+  const bool padded = std::ranges::any_of(batch.lengths, [&](int64_t n) { return n != batch.steps; });
+  const at::Tensor X = View(batch.features, {batch.rows, batch.steps, form.width()});
+  const at::Tensor lengths = padded ? View(batch.lengths, {batch.rows}) : at::Tensor();
+  const at::Tensor times = form.has_times ? View(batch.times, {batch.rows, batch.steps}) : at::Tensor();
+  at::Tensor Y = network_->forward(scales_.defined() ? WithLevels(X, scales_) : X, lengths, times);
+  if (!form.each_step) return Y;
+  return Y.flatten(0, 1).index_select(0, View(batch.scored, {std::ssize(batch.scored)}));
+}
+
+at::Tensor LevelScales(const SeriesBatches& batches) {
+  const int64_t columns = std::ssize(batches.data().features);
+  at::Tensor squares = at::zeros({columns}, at::kDouble);
+  double count = 0;
+  batches.ForEach(batches.TrainingWindows(std::max<int64_t>(1, kScaleSteps / batches.form().steps())),
+                  [&](const SeriesBatch& batch) {
+                    const at::Tensor X = View(batch.features, {batch.rows, batch.steps, batches.form().width()});
+                    squares += Unscaled(X, columns).to(at::kDouble).square().sum(at::IntArrayRef{0, 1});
+                    count += static_cast<double>(batch.rows * batch.steps);
+                  });
+  const at::Tensor scales = (squares / count).sqrt();
+  return scales.masked_fill(scales.eq(0), 1.0).to(at::kFloat);  // a column that never changes stays 0
+}
+
+at::Tensor WithLevels(const at::Tensor& X, const at::Tensor& scales) {
+  return at::cat({X, Unscaled(X, scales.size(0)) / scales}, 2);
+}
+
+at::Tensor InOwnUnits(const SeriesForm& form, const SeriesData& data, const std::vector<SeriesWindow>& windows,
+                      const at::Tensor& answers) {
+  if (form.Classifies()) return answers.to(at::kDouble).exp();
+  at::Tensor values = answers.to(at::kDouble) * form.target_scale;
+  if (!form.Forecasts()) return values + form.target_mean;
+  std::vector<double> last;
+  last.reserve(windows.size());
+  for (const SeriesWindow& window : windows) last.push_back(data.sequences[window.sequence].targets[window.end() - 1]);
+  return values + at::tensor(last, at::kDouble).unsqueeze(1);
+}
 
 std::shared_ptr<SeriesNetwork> NetworkOf(const KeptModel& model) {
   std::map<std::string, at::Tensor> weights = model.method.arrays;
@@ -118,17 +258,34 @@ KeptModel ReadModel(const std::filesystem::path& folder) {
 }
 
 SeriesAnswers AnswersOf(const KeptModel& model, const SeriesData& data, const std::vector<SeriesWindow>& past) {
-  if (!model.network) return AnswersOf(model.method, model.form, data, past);
-  return [&model, &data, network = NetworkOf(model)](const std::vector<SeriesWindow>& windows) {
-    const at::NoGradGuard no_grad;
-    std::vector<at::Tensor> answers;
-    model.form.ForEach(data, windows, Targets::kNone, [&](const SeriesBatch& batch) {
-      if (Interrupted()) throw Interruption("interrupted during a prediction");
-      const at::Tensor some = network->Answers(model.form, batch);
-      answers.push_back(model.form.Classifies() ? at::log_softmax(some.to(at::kDouble), 1) : some);
+  const SeriesForm& form = model.form;
+  const KeptMethod& method = model.method;
+  if (model.network) {
+    return InBatches(form, data,
+                     [&form, network = NetworkOf(model)](const SeriesBatch& batch, std::vector<at::Tensor>& answers) {
+                       if (Interrupted()) throw Interruption("interrupted during a prediction");
+                       const at::Tensor some = network->Answers(form, batch);
+                       answers.push_back(form.Classifies() ? at::log_softmax(some.to(at::kDouble), 1) : some);
+                     });
+  }
+  if (method.kind == "simple") return SimpleAnswers(method, form, data);
+  if (method.kind == "linear" || method.kind == "neighbours") {
+    const SeriesRows rows(form, RowOfIn(method), method.settings.at("lengths_differ"));
+    const Method answer = RowMethod(method, form.Classifies() ? form.outputs() : 0);
+    return InBatches(form, data, [rows, answer](const SeriesBatch& batch, std::vector<at::Tensor>& answers) {
+      ForEachRow(rows, batch, [&](const Examples& some) { answers.push_back(answer(some.X)); });
     });
-    return InOwnUnits(model.form, data, windows, at::cat(answers));
-  };
+  }
+  return
+      [outputs = form.outputs(), foretell = ForecasterOf(method, form, data, past)](const std::vector<SeriesWindow>& windows) {
+        at::Tensor answers = at::empty({std::ssize(windows), outputs}, at::kDouble);
+        std::vector<double> values(outputs);
+        for (int64_t i = 0; i < std::ssize(windows); ++i) {
+          foretell(windows[i], values);
+          std::ranges::copy(values, answers.mutable_data_ptr<double>() + i * outputs);
+        }
+        return answers;
+      };
 }
 
 }  // namespace heed::lab

@@ -9,22 +9,55 @@
 #define HEED_LAB_SERIES_KEPT_MODEL_H_
 
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include <ATen/core/Tensor.h>
 #include <nlohmann/json.hpp>
 
+#include "lab/runs/measurements.h"
 #include "lab/series/batches.h"
 #include "lab/series/form.h"
-#include "lab/series/method.h"
 #include "lab/training/sequence_model.h"
 
 namespace heed::lab {
 
-class SeriesNetwork;
+class SeriesNetwork {
+ public:
+  // Starts as SequenceModel does. scales: of a forecast LevelScales, else undefined.
+  SeriesNetwork(const SequenceModelOptions& model, at::Tensor scales) : network_(model), scales_(std::move(scales)) {}
+
+  torch::nn::Module& module() { return *network_; }
+  // [scored, outputs]: of classes their logits.
+  at::Tensor Answers(const SeriesForm& form, const SeriesBatch& batch);
+
+ private:
+  SequenceModel network_;
+  at::Tensor scales_;
+};
+
+// Beside the change of each column since the step before, models of a forecast see the column less its mean over the window's
+// steps so far, in units of the root mean square of that over the training part. Both look back alone, so they hold at each of
+// the steps at which a causal encoder is trained.
+
+// These units: float32 [columns].
+at::Tensor LevelScales(const SeriesBatches& batches);
+// X: [rows, steps, batches.form().width()], features of a batch -> [rows, steps, batches.form().width() + columns].
+at::Tensor WithLevels(const at::Tensor& X, const at::Tensor& scales);
+
+// Answers windows of some data in the target's own units: float64 [scored, outputs], see SeriesBatch; of classes their
+// probabilities.
+using SeriesAnswers = std::function<at::Tensor(const std::vector<SeriesWindow>& windows)>;
+
+// What a model answers, [scored, outputs] as SeriesBatch has the targets, in the target's own units; logarithms of
+// probabilities become probabilities.
+at::Tensor InOwnUnits(const SeriesForm& form, const SeriesData& data, const std::vector<SeriesWindow>& windows,
+                      const at::Tensor& answers);
 
 struct KeptModel {
   std::string name;  // "GRU", "ridge regression"
@@ -51,7 +84,9 @@ KeptModel ReadModel(const std::filesystem::path& folder);
 // The network with the kept weights, in evaluation mode, of a model that is one. Throws FileError where they are not its.
 std::shared_ptr<SeriesNetwork> NetworkOf(const KeptModel& model);
 
-// `past`: see AnswersOf a method. The model and the data must outlive what is returned.
+// `past`: of a method that forecasts, the steps of each sequence that it may look at, from its first. The model and the data
+// must outlive what is returned. Throws FileError where no sequence is long enough for the method or a value has no logarithm
+// that it needs.
 SeriesAnswers AnswersOf(const KeptModel& model, const SeriesData& data, const std::vector<SeriesWindow>& past);
 
 }  // namespace heed::lab

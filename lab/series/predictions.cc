@@ -12,7 +12,7 @@
 #include "heed/safetensors.h"
 #include "lab/report/csv_text.h"
 #include "lab/series/date.h"
-#include "lab/series/magnitudes.h"
+#include "lab/series/form.h"
 
 namespace heed::lab {
 namespace {

@@ -15,13 +15,10 @@
 #include "heed/safetensors.h"
 #include "lab/report/file.h"
 #include "lab/report/fingerprint.h"
-#include "lab/series/classes.h"
 #include "lab/series/columns.h"
 #include "lab/series/csv_sequences.h"
 #include "lab/series/data.h"
 #include "lab/series/npy_file.h"
-#include "lab/series/npy_sequences.h"
-#include "lab/series/split.h"
 
 namespace heed::lab {
 namespace {
@@ -192,7 +189,7 @@ std::string NoteOnSteps(const SeriesData& data) {
 // The columns of the table, what they hold and which are features, into the data.
 SequenceColumns Understand(const CsvTable& table, const SeriesColumns& columns, const Roles& roles, SeriesData& data) {
   const bool forecast = data.Forecasts();
-  SequenceColumns places{.features = {}, .texts = {}, .sequence = roles.sequence, .time = roles.time};
+  SequenceColumns places{.sequence = roles.sequence, .time = roles.time, .target = roles.target};
   std::map<int64_t, SeriesColumn> seen;
   for (const int64_t column : FeatureColumns(table, columns, roles, forecast)) {
     SeriesColumn& feature = seen[column] = FeatureOf(table, column, roles.Names(column));
@@ -245,15 +242,11 @@ void UnderstandTimes(const CsvTable& table, int64_t time, DateOrder told, Series
   }
 }
 
-// The classes by their names, sorted, and their indices.
-std::map<std::string, double> ClassesOf(const CsvTable& table, int64_t target, SeriesData& data) {
+std::vector<std::string> ClassesOf(const CsvTable& table, int64_t target) {
   RequireOneSpelling(table, target);
   std::set<std::string> names;
   for (int64_t row = 0; row < table.rows(); ++row) names.insert(table.Text(row, target));
-  data.classes = ClassNames(data.name, names);
-  std::map<std::string, double> index;
-  for (std::size_t i = 0; i < data.classes.size(); ++i) index[data.classes[i]] = static_cast<double>(i);
-  return index;
+  return ClassNames(table.name(), names);
 }
 
 // The same file cut into other sequences, with other times or read in another way is other data; no name holds a zero byte.
@@ -287,12 +280,8 @@ SeriesData SeriesOf(const CsvTable& table, const std::string& text, const Series
   if (roles.sequence >= 0) RequireOneSpelling(table, roles.sequence);
   if (!data.Classifies()) RequireNoDates(table, roles.target);
   if (roles.time >= 0) UnderstandTimes(table, roles.time, ParseDateOrder(columns.date_order), data);
-  std::map<std::string, double> classes;
-  if (data.Classifies()) classes = ClassesOf(table, roles.target, data);
-  data.sequences = SequencesOf(table, places, data, [&](int64_t row) {
-    if (data.TargetFeature() >= 0) return double{NAN};  // it is taken from the features
-    return classes.empty() ? table.Number(row, roles.target) : classes.at(table.Cell(row, roles.target));
-  });
+  if (data.Classifies()) data.classes = ClassesOf(table, roles.target);
+  data.sequences = SequencesOf(table, places, data);
   JoinTargets(data);
   if (roles.part >= 0) {
     std::size_t s = 0;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
+#include <numeric>
 #include <optional>
 #include <span>
 #include <string>
@@ -19,13 +20,109 @@
 #include "lab/report/file.h"
 #include "lab/series/csv_form.h"
 #include "lab/series/date.h"
-#include "lab/series/magnitudes.h"
+#include "lab/series/form.h"
 #include "lab/training/interrupt.h"
 
 namespace heed::lab {
 namespace {
 
 constexpr std::size_t kWindowsAtOnce = 512;
+
+// Of classes: loss (nats), accuracy, macro_f1 (mean over the classes that occur), auc (area under the ROC curve; of more than
+// two classes the mean of each against the rest, over those that occur). The area needs every answer: 12 bytes of each are
+// kept, of more than two classes 8 for each class and 4.
+class ClassScores {
+ public:
+  explicit ClassScores(int64_t classes)
+      : classes_(classes), kept_(classes == 2 ? 1 : classes), of_it_(classes), told_(classes), both_(classes) {}
+
+  // probabilities: [classes].
+  void Add(const double* probabilities, int64_t truth) {
+    const auto said = std::max_element(probabilities, probabilities + classes_) - probabilities;
+    loss_ -= std::log(probabilities[truth]);
+    of_it_[truth] += 1, told_[said] += 1;
+    if (said == truth) both_[truth] += 1;
+    probabilities_.insert(probabilities_.end(), probabilities, probabilities + kept_);
+    truths_.push_back(static_cast<int32_t>(truth));
+  }
+
+  SeriesScores Scores() const {
+    const auto count = static_cast<double>(truths_.size());
+    double f1 = 0, occurring = 0, area = 0, areas = 0;
+    for (int64_t c = 0; c < classes_; ++c) {
+      if (of_it_[c] > 0) occurring += 1, f1 += 2 * both_[c] / (of_it_[c] + told_[c]);
+      // Of two classes the area of one is that of the other.
+      if (c < kept_ && of_it_[c] > 0 && of_it_[c] < count) areas += 1, area += AreaOf(c);
+    }
+    return {std::ssize(truths_),
+            {{"loss", loss_ / count},
+             {"accuracy", std::accumulate(both_.begin(), both_.end(), 0.0) / count},
+             {"macro_f1", f1 / occurring},
+             {"auc", areas == 0 ? NAN : area / areas}}};
+  }
+
+ private:
+  // How often an answer of the class is more probable in its column than one of the rest, where equals count half.
+  double AreaOf(int64_t label) const {
+    const auto probability = [&](uint32_t i) { return probabilities_[static_cast<std::size_t>(i) * kept_ + label]; };
+    std::vector<uint32_t> order(truths_.size());
+    std::iota(order.begin(), order.end(), 0U);
+    std::ranges::sort(order, {}, probability);
+    double ranks = 0;
+    for (std::size_t first = 0; first < order.size();) {
+      std::size_t end = first;
+      while (end < order.size() && probability(order[end]) == probability(order[first])) ++end;
+      const double rank = 0.5 * static_cast<double>(first + end + 1);  // from 1, in the mean
+      for (; first < end; ++first) {
+        if (truths_[order[first]] == label) ranks += rank;
+      }
+    }
+    const double count = of_it_[label], rest = static_cast<double>(truths_.size()) - count;
+    return (ranks - count * (count + 1) / 2) / (count * rest);
+  }
+
+  int64_t classes_, kept_;  // probabilities that are kept of an answer
+  double loss_ = 0;
+  std::vector<double> of_it_, told_, both_;  // answers by their true class, by the class that was said, and where both agree
+  std::vector<double> probabilities_;        // [answers, kept_]
+  std::vector<int32_t> truths_;
+};
+
+// Of values: mse, mae, r2, coverage (share of the values within the interval); of forecasts mse, mae, mase (mae in units of the
+// mean change from step to step before the scored part: Hyndman and Koehler 2006, "Another look at measures of forecast
+// accuracy"), pinball (of the quantiles 0.1 and 0.9, in the mean), coverage.
+class ValueScores {
+ public:
+  // low, high: of the interval, beside the answer. naive: the mean change before, of a forecast.
+  void Add(double truth, double answer, double low, double high, double naive) {
+    const double beside = truth - answer, size = std::abs(beside);
+    const auto pinball = [](double above, double quantile) { return std::max(quantile * above, (quantile - 1) * above); };
+    ++answers_;
+    squares_ += beside * beside, sizes_ += size, scaled_ += size / naive;
+    pinball_ += (pinball(beside - low, 0.1) + pinball(beside - high, 0.9)) / 2;
+    covered_ += beside >= low && beside <= high ? 1 : 0;
+    const double from_mean = truth - mean_;
+    mean_ += from_mean / static_cast<double>(answers_);
+    spread_ += from_mean * (truth - mean_);
+  }
+
+  SeriesScores Scores(bool forecasts) const {
+    const auto count = static_cast<double>(answers_);
+    SeriesScores scores{answers_, {{"mse", squares_ / count}, {"mae", sizes_ / count}}};
+    if (forecasts) {
+      scores.numbers.insert(scores.numbers.end(), {{"mase", scaled_ / count}, {"pinball", pinball_ / count}});
+    } else {
+      scores.numbers.emplace_back("r2", 1 - squares_ / spread_);
+    }
+    scores.numbers.emplace_back("coverage", covered_ / count);
+    return scores;
+  }
+
+ private:
+  int64_t answers_ = 0;
+  double squares_ = 0, sizes_ = 0, scaled_ = 0, pinball_ = 0, covered_ = 0;
+  double mean_ = 0, spread_ = 0;  // of the truths, and the squares of their distances from it
+};
 
 // naive: of a forecast the mean change from step to step before the scored part.
 struct ScoredWindow : AnsweredWindow {
@@ -34,7 +131,7 @@ struct ScoredWindow : AnsweredWindow {
 
 class Scorer {
  public:
-  explicit Scorer(const KeptModel& model) : model_(model), classes_(model.form.outputs()), values_(model.form.Forecasts()) {}
+  explicit Scorer(const KeptModel& model) : model_(model), classes_(model.form.outputs()) {}
 
   // Windows of data, of which the answers look at `past`.
   void Add(const SeriesData& data, std::span<const ScoredWindow> windows, const std::vector<SeriesWindow>& past) {
@@ -46,10 +143,7 @@ class Scorer {
     }
   }
 
-  SeriesScores Scores() const {
-    if (model_.form.Classifies()) return {classes_.answers(), classes_.Numbers()};
-    return {values_.answers(), values_.Numbers()};
-  }
+  SeriesScores Scores() const { return model_.form.Classifies() ? classes_.Scores() : values_.Scores(model_.form.Forecasts()); }
 
  private:
   void AddSome(const SeriesData& data, std::span<const ScoredWindow> scored, const SeriesAnswers& answers_of) {
@@ -209,7 +303,8 @@ class ForecastScorer {
     while (scored.next < scored.windows.size() && scored.windows[scored.next] + context + model_.form.horizon <= scored.seen) {
       const int64_t first = scored.windows[scored.next++] - offset;
       const int64_t begin = whole_ ? 0 : std::max<int64_t>(0, first + context - looked_at);
-      if (!whole_) Keep(Part(sequence, begin, first + context + model_.form.horizon), first + context - begin);
+      if (!whole_)
+        Keep(sequence.Part(begin, first + context + model_.form.horizon, model_.form.numbers()), first + context - begin);
       windows_.push_back({{{std::ssize(kept_.sequences) - (whole_ ? 0 : 1), first - begin, context}}, scored.naive});
     }
     if (whole_) Keep(std::move(sequence), scored.begin);
@@ -218,16 +313,6 @@ class ForecastScorer {
   void Keep(SeriesSequence sequence, int64_t known) {
     past_.push_back({std::ssize(kept_.sequences), 0, known});
     kept_.sequences.push_back(std::move(sequence));
-  }
-
-  SeriesSequence Part(const SeriesSequence& of, int64_t begin, int64_t end) const {
-    const auto part = [&](auto& to, const auto& from, int64_t each) {
-      if (!from.empty()) to.assign(from.begin() + begin * each, from.begin() + end * each);
-    };
-    SeriesSequence one{of.id, end - begin, {}, {}, {}};
-    part(one.features, of.features, model_.form.numbers()), part(one.times, of.times, 1);
-    part(one.targets, of.targets, 1), part(one.rows, of.rows, 1);
-    return one;
   }
 
   const KeptModel& model_;
@@ -266,7 +351,8 @@ SeriesScores ScoresOfCsv(const KeptModel& model, const std::filesystem::path& pa
                          const std::function<void(int64_t done, int64_t of)>& on_bytes, int64_t block,
                          const std::string& text) {
   ScoredFrom from(model, text);
-  const LabelledStream labelled = ScoredCsv(model, path, csv, block, /*at_once=*/!text.empty() && model.form.Forecasts());
+  const LabelledStream labelled =
+      OpenCsv(model, path, csv, block, /*scores=*/true, /*at_once=*/!text.empty() && model.form.Forecasts());
   std::optional<Scorer> scorer;
   std::optional<ForecastScorer> forecasts;
   while (std::optional<SeriesData> part = labelled.stream->Next()) {

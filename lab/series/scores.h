@@ -6,18 +6,18 @@
 #include <filesystem>
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "lab/series/kept_model.h"
-#include "lab/series/score_sums.h"
 #include "lab/series/stream.h"
 
 namespace heed::lab {
 
 struct SeriesScores {
-  int64_t answers = 0;  // classes or values that were scored
-  NamedScores numbers;
-  std::vector<std::string> notes = {};  // see SeriesStream::Notes
+  int64_t answers = 0;                                  // classes or values that were scored
+  std::vector<std::pair<std::string, double>> numbers;  // by name, in the order in which they are told
+  std::vector<std::string> notes = {};                  // see SeriesStream::Notes
 };
 
 // Of a CSV file with targets, or standard input where the path is "-", read as CsvStream reads one, about `block` bytes at a
@@ -28,8 +28,8 @@ struct SeriesScores {
 // Throws InvalidArgument that names `from` where it is none of these, where the file has nothing before it or nothing from it
 // on, and of a model that has one answer a sequence. A file of forecasts is read twice, first to count the steps of
 // its sequences, and standard input of forecasts is read whole. What grows with the file is the id of each sequence, and what
-// ClassScores keeps. on_bytes hears how many bytes are read, of how many; 0 where nobody knows. Throws FileError that names
-// what is too short or cannot be computed with, and Interruption on Ctrl-C.
+// scores of classes keep. on_bytes hears how many bytes are read, of how many; 0 where nobody knows. Throws FileError that
+// names what is too short or cannot be computed with, and Interruption on Ctrl-C.
 SeriesScores ScoresOfCsv(const KeptModel& model, const std::filesystem::path& path, double share, const LaterCsv& csv = {},
                          const std::function<void(int64_t done, int64_t of)>& on_bytes = {}, int64_t block = kBlockBytes,
                          const std::string& from = {});

@@ -20,9 +20,8 @@
 #include "lab/report/file.h"
 #include "lab/report/unpacker.h"
 #include "lab/series/csv_sequences.h"
-#include "lab/series/magnitudes.h"
+#include "lab/series/form.h"
 #include "lab/series/npy_file.h"
-#include "lab/series/npy_sequences.h"
 #include "lab/training/interrupt.h"
 
 namespace heed::lab {
@@ -34,48 +33,22 @@ const std::string kOneSequence = "all";  // the id of one that no column names
 SeriesData Unread(const SeriesForm& form, const std::string& name) { return {form, name, {}, {}}; }
 
 // Places of the form's columns in a table, and of the target where it is read. Throws FileError that names all that is missing.
-struct FormColumns {
-  SequenceColumns of;
-  int64_t target = -1;
-
-  FormColumns(const SeriesForm& form, const CsvTable& table, bool with_targets) {
-    std::vector<std::string> missing;
-    const auto column = [&](const std::string& name) -> int64_t {
-      if (name.empty()) return -1;
-      const auto found = std::ranges::find(table.columns(), name);
-      const std::string shown = "'" + ShownName(name) + "'";
-      if (found == table.columns().end() && std::ranges::find(missing, shown) == missing.end()) missing.push_back(shown);
-      return found - table.columns().begin();
-    };
-    of.sequence = column(form.sequence), of.time = column(form.time);
-    for (const std::string& name : form.features) of.features.push_back(column(name));
-    for (const std::string& name : form.marks.Categories()) of.texts.push_back(column(name));
-    if (form.Forecasts() || with_targets) target = column(form.target);
-    if (missing.empty()) return;
-    throw FileError(fmt::format("{}: the model reads {}, which the file lacks; the file has {}", table.name(),
-                                fmt::join(missing, ", "), fmt::join(table.columns(), ", ")));
-  }
-};
-
-std::vector<SeriesSequence> SequencesFor(const SeriesData& data, const CsvTable& table, const FormColumns& columns,
-                                         LaterCells& later) {
-  std::function<double(int64_t)> target_of;
-  const int64_t target = columns.target;
-  if (data.TargetFeature() >= 0) {
-    target_of = [](int64_t) { return NAN; };  // it is taken from the features
-  } else if (target >= 0 && !data.Classifies()) {
-    target_of = [&](int64_t row) { return table.Number(row, target); };
-  } else if (target >= 0) {
-    target_of = [&](int64_t row) {
-      const auto found = std::ranges::find(data.classes, table.Text(row, target));
-      if (found == data.classes.end()) {
-        throw FileError(fmt::format("{}'{}' is no class of the model, which knows {}", table.Place(row, target),
-                                    ShownName(table.Text(row, target)), fmt::join(data.classes, ", ")));
-      }
-      return static_cast<double>(found - data.classes.begin());
-    };
-  }
-  return SequencesOf(table, columns.of, data, target_of, &later);
+SequenceColumns PlacesIn(const CsvTable& table, const SeriesForm& form, bool with_targets) {
+  std::vector<std::string> missing;
+  const auto column = [&](const std::string& name) -> int64_t {
+    if (name.empty()) return -1;
+    const auto found = std::ranges::find(table.columns(), name);
+    const std::string shown = "'" + ShownName(name) + "'";
+    if (found == table.columns().end() && std::ranges::find(missing, shown) == missing.end()) missing.push_back(shown);
+    return found - table.columns().begin();
+  };
+  SequenceColumns places{.sequence = column(form.sequence), .time = column(form.time)};
+  for (const std::string& name : form.features) places.features.push_back(column(name));
+  for (const std::string& name : form.marks.Categories()) places.texts.push_back(column(name));
+  if (form.Forecasts() || with_targets) places.target = column(form.target);
+  if (missing.empty()) return places;
+  throw FileError(fmt::format("{}: the model reads {}, which the file lacks; the file has {}", table.name(),
+                              fmt::join(missing, ", "), fmt::join(table.columns(), ", ")));
 }
 
 // A sequence that has one answer has one target.
@@ -91,18 +64,6 @@ void RequireOneTarget(SeriesData& data) {
     for (int64_t step = 1; step < sequence.steps; ++step) RequireTarget(data, sequence, step, sequence.targets[0]);
     sequence.targets.resize(1);
   }
-}
-
-template <class T>
-void EraseFront(std::vector<T>& values, int64_t count) {
-  if (!values.empty()) values.erase(values.begin(), values.begin() + count);
-}
-
-void ForgetSteps(SeriesSequence& sequence, int64_t count, int64_t width) {
-  EraseFront(sequence.features, count * width);
-  EraseFront(sequence.times, count), EraseFront(sequence.rows, count);
-  if (std::ssize(sequence.targets) == sequence.steps) EraseFront(sequence.targets, count);
-  sequence.steps -= count;
 }
 
 // What a file yields, or standard input, about `block` bytes at a time.
@@ -148,14 +109,12 @@ class Bytes {
   Unpacker unpacker_;
 };
 
-// What is read of a file: what answers depend on, or targets too.
-enum class Reading { kAnswers, kScores };
-
+// scores: whether targets are read too, and not what answers depend on alone.
 class CsvSeries : public SeriesStream {
  public:
-  CsvSeries(const KeptModel& model, const std::filesystem::path& path, const LaterCsv& csv, int64_t block, Reading reading)
+  CsvSeries(const KeptModel& model, const std::filesystem::path& path, const LaterCsv& csv, int64_t block, bool scores)
       : form_(model.form),
-        scores_(reading == Reading::kScores),
+        scores_(scores),
         needed_(StepsNeeded(model)),
         name_(NameOfInput(path)),
         bytes_(path, block),
@@ -182,16 +141,16 @@ class CsvSeries : public SeriesStream {
  private:
   // What a block ends or answers goes into the part.
   void Take(const CsvTable& table, SeriesData& part) {
-    if (!columns_) columns_.emplace(form_, table, /*with_targets=*/scores_);
+    if (!columns_) columns_ = PlacesIn(table, form_, /*with_targets=*/scores_);
     SeriesData fresh = Unread(form_, table.name());
-    fresh.sequences = SequencesFor(fresh, table, *columns_, later_);
+    fresh.sequences = SequencesOf(table, *columns_, fresh, &later_);
     for (SeriesSequence& sequence : fresh.sequences) {
       if (open_ && sequence.id == open_->id)
         fresh.CarryForward(sequence, &open_->features[(open_->steps - 1) * fresh.numbers()]);
     }
     if (scores_ && !form_.each_step) RequireOneTarget(fresh);
     RequireMagnitudes(fresh), RequireStandardised(fresh, form_);
-    const int64_t column = columns_->of.sequence;
+    const int64_t column = columns_->sequence;
     const std::string last = column < 0 ? kOneSequence : table.Text(table.rows() - 1, column);
     std::optional<SeriesSequence> goes_on;
     if (open_ && !Continues(fresh)) part.sequences.push_back(*std::exchange(open_, std::nullopt));
@@ -250,8 +209,9 @@ class CsvSeries : public SeriesStream {
       }
     }
     const int64_t forgotten = std::max<int64_t>(0, open_->steps - kept);
-    ForgetSteps(*open_, forgotten, form_.numbers());
-    open_->before = std::max<int64_t>(0, open_->before - forgotten);
+    const int64_t before = std::max<int64_t>(0, open_->before - forgotten);
+    open_ = open_->Part(forgotten, open_->steps, form_.numbers());
+    open_->before = before;
   }
 
   SeriesForm form_;
@@ -261,7 +221,7 @@ class CsvSeries : public SeriesStream {
   Bytes bytes_;
   CsvBlocks blocks_;
   LaterCells later_;
-  std::optional<FormColumns> columns_;
+  std::optional<SequenceColumns> columns_;
   std::unordered_set<std::string> seen_;  // ids
   std::optional<SeriesSequence> open_;    // whose rows may go on
   bool ended_ = false;
@@ -276,7 +236,7 @@ bool StandTogether(const SeriesForm& form, const std::filesystem::path& path, co
   std::unordered_set<std::string> seen;
   std::string last;
   while (const std::optional<CsvTable> table = blocks.Next()) {
-    const int64_t column = FormColumns(form, *table, /*with_targets=*/false).of.sequence;
+    const int64_t column = PlacesIn(*table, form, /*with_targets=*/false).sequence;
     for (int64_t row = 0; row < table->rows(); ++row) {
       const std::string& id = column < 0 ? kOneSequence : table->Text(row, column);
       if (id != last) {
@@ -288,28 +248,6 @@ bool StandTogether(const SeriesForm& form, const std::filesystem::path& path, co
     }
   }
   return true;
-}
-
-// Whether a file may hold more than a block: nobody knows what is compressed until it is read.
-bool IsLarge(const std::filesystem::path& path, int64_t block) {
-  return IsCompressed(path) || InputFile(path.string()).size() > block;
-}
-
-// at_once: one part has all of the file, whose size is checked then.
-LabelledStream OpenCsv(const KeptModel& model, const std::filesystem::path& path, const LaterCsv& csv, int64_t block,
-                       Reading reading, bool at_once) {
-  Validate(csv);
-  LabelledStream labelled;
-  const bool input = path == "-", counts = reading == Reading::kScores && model.form.Forecasts();
-  bool whole = at_once || LooksAtAll(model) || (input ? counts : !IsLarge(path, block));
-  if (!whole && !input && (counts || !model.form.sequence.empty())) {
-    if (counts) labelled.steps.emplace();
-    whole = !StandTogether(model.form, path, csv, block, counts ? &*labelled.steps : nullptr);
-  }
-  if (whole && !input) InputFile(path.string(), MostDataBytes());
-  if (whole) block = MostDataBytes() + 1, labelled.steps.reset();
-  labelled.stream = std::make_unique<CsvSeries>(model, path, csv, block, reading);
-  return labelled;
 }
 
 class NpySeries : public SeriesStream {
@@ -368,14 +306,27 @@ int64_t StepsNeeded(const KeptModel& model) {
   return std::max(model.form.steps() + 1, whole ? std::clamp<int64_t>(season->get<int64_t>(), 0, kMostSeason) : 0);
 }
 
-std::unique_ptr<SeriesStream> CsvStream(const KeptModel& model, const std::filesystem::path& path, const LaterCsv& csv,
-                                        int64_t block) {
-  return OpenCsv(model, path, csv, block, Reading::kAnswers, /*at_once=*/false).stream;
+LabelledStream OpenCsv(const KeptModel& model, const std::filesystem::path& path, const LaterCsv& csv, int64_t block,
+                       bool scores, bool at_once) {
+  Validate(csv);
+  LabelledStream labelled;
+  const bool input = path == "-", counts = scores && model.form.Forecasts();
+  bool whole = at_once || LooksAtAll(model) || (input && counts);
+  // Nobody knows how much is compressed until it is read.
+  if (!input && !IsCompressed(path) && InputFile(path.string()).size() <= block) whole = true;
+  if (!whole && !input && (counts || !model.form.sequence.empty())) {
+    if (counts) labelled.steps.emplace();
+    whole = !StandTogether(model.form, path, csv, block, counts ? &*labelled.steps : nullptr);
+  }
+  if (whole && !input) InputFile(path.string(), MostDataBytes());
+  if (whole) block = MostDataBytes() + 1, labelled.steps.reset();
+  labelled.stream = std::make_unique<CsvSeries>(model, path, csv, block, scores);
+  return labelled;
 }
 
-LabelledStream ScoredCsv(const KeptModel& model, const std::filesystem::path& path, const LaterCsv& csv, int64_t block,
-                         bool at_once) {
-  return OpenCsv(model, path, csv, block, Reading::kScores, at_once);
+std::unique_ptr<SeriesStream> CsvStream(const KeptModel& model, const std::filesystem::path& path, const LaterCsv& csv,
+                                        int64_t block) {
+  return OpenCsv(model, path, csv, block, /*scores=*/false, /*at_once=*/false).stream;
 }
 
 std::unique_ptr<SeriesStream> NpyStream(const KeptModel& model, const std::filesystem::path& path, int64_t block) {

@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
+#include "lab/series/csv_sequences.h"
 #include "lab/series/data.h"
 #include "lab/series/kept_model.h"
-#include "lab/series/later_cells.h"
 
 namespace heed::lab {
 
@@ -51,13 +51,13 @@ struct LabelledStream {
   // Of a forecast, of each sequence by its first row; absent where one part has all of the file.
   std::optional<std::vector<SequenceSteps>> steps = {};
 };
-// The same file with targets, whose parts hold what scores depend on: of each sequence that has one answer the last steps that
-// a model reads; where steps have answers all of them, as for Predict; of a forecast all of them, where `before` of a sequence
-// were in the part before too, as many as an answer may look at and foretell. Throws FileError, beside what CsvStream does, for
-// targets that are no class of the model, or that differ within a sequence which has one answer. at_once: one part has all of
-// the file.
-LabelledStream ScoredCsv(const KeptModel& model, const std::filesystem::path& path, const LaterCsv& csv = {},
-                         int64_t block = kBlockBytes, bool at_once = false);
+// The same file; `scores`: with targets, where parts hold what scores depend on: of each sequence that has one answer the last
+// steps that a model reads; where steps have answers all of them, as for Predict; of a forecast all of them, where `before` of
+// a sequence were in the part before too, as many as an answer may look at and foretell. Throws FileError, beside what
+// CsvStream does, for targets that are no class of the model, or that differ within a sequence which has one answer. at_once:
+// one part has all of the file.
+LabelledStream OpenCsv(const KeptModel& model, const std::filesystem::path& path, const LaterCsv& csv, int64_t block,
+                       bool scores, bool at_once);
 // X.npy of [rows, steps, features], or [rows, steps] of one feature, NaN where the model knows gaps; a forecast's target must
 // be one of them, and a model that reads texts is refused. About `block` bytes are held at once, at least a row.
 std::unique_ptr<SeriesStream> NpyStream(const KeptModel& model, const std::filesystem::path& path, int64_t block = kBlockBytes);

@@ -1,11 +1,10 @@
-#include "lab/study/findings.h"
+#include "lab/study/study.h"
 
 #include <algorithm>
 #include <cmath>
 
 #include "lab/report/shell_word.h"
 #include "lab/runs/contest_page.h"
-#include "lab/study/prose.h"
 
 namespace heed::lab {
 namespace {
@@ -71,6 +70,14 @@ std::string LongerStudy(const StudyResult& result, std::size_t least) {
   return CommandOf(longer, result.words, result.folder / "longer");
 }
 
+// Which model to take with --for, see OutlookFinding; empty without.
+std::string LaterFinding(const StudyResult& result, const StudiedTask& task) {
+  const StudyOptions& options = result.options;
+  if (options.for_seconds == 0) return {};
+  return OutlookFinding(task.contest, options.for_seconds / options.seconds,
+                        fmt::format("{:g} s of one core", options.for_seconds));
+}
+
 }  // namespace
 
 const Entry& TakenOf(const ContestResult& contest) { return contest.entries[Recommend(contest).contender]; }
@@ -114,12 +121,12 @@ std::string ChoiceFinding(const StudyResult& result, const StudiedTask& task, co
   const Recommendation taken = Recommend(contest);
   const Measure& measure = contest.at_time.ColumnOf("loss").measure;
   const bool ahead = measure.Text(taken.may_lose) == measure.Text(0.0);
-  const char* how = contest.entries.size() == 1          ? "take the only one"
-                    : !std::isfinite(taken.may_lose)     ? "take by chance"
-                    : taken.decided && ahead             ? "take ahead"
-                    : taken.decided                      ? "take"
-                    : contest.InTheRunning().size() == 1 ? "take for now"
-                                                         : "take for now of several";
+  const char* how = contest.entries.size() == 1      ? "take the only one"
+                    : !std::isfinite(taken.may_lose) ? "take by chance"
+                    : taken.decided && ahead         ? "take ahead"
+                    : taken.decided                  ? "take"
+                    : Running(contest).size() == 1   ? "take for now"
+                                                     : "take for now of several";
   const std::string purpose = !worth.ahead ? TellStudy()("of the models") : task.question.purpose;
   std::string text = TellStudy()(how, "purpose"_a = purpose, "given"_a = Given(result, task),
                                  "taken"_a = TakenOf(contest).model.Phrase(), "price"_a = measure.Text(taken.may_lose),
@@ -132,13 +139,6 @@ std::string ChoiceFinding(const StudyResult& result, const StudiedTask& task, co
                               "margin"_a = measure.Text(contest.Margin()));
   }
   return Sentence(text);
-}
-
-std::string LaterFinding(const StudyResult& result, const StudiedTask& task) {
-  const StudyOptions& options = result.options;
-  if (options.for_seconds == 0) return {};
-  return OutlookFinding(task.contest, options.for_seconds / options.seconds,
-                        fmt::format("{:g} s of one core", options.for_seconds));
 }
 
 std::string LengthFinding(const StudyResult& result, const StudiedTask& task) {
@@ -216,8 +216,6 @@ std::string AnswerTo(const StudyResult& result, const StudiedTask& task) {
   return WorthFinding(result, task, worth) + " " + ChoiceFinding(result, task, worth) + (later.empty() ? "" : " " + later);
 }
 
-std::string Answer(const StudyResult& result) { return AnswerTo(result, result.tasks.front()); }
-
 std::vector<Finding> Conclusion(const StudyResult& result) {
   std::vector<Finding> findings;
   for (const StudiedTask& task : result.tasks) {
@@ -236,7 +234,8 @@ std::vector<Finding> Conclusion(const StudyResult& result) {
   findings.push_back({"Does attention need positions?", OrderFinding(result)});
   findings.push_back({"Are all parts of the data alike?", result.data.drift});
   findings.push_back({"What did the study not test?", LimitsFinding(result)});
-  return Answered(findings);
+  std::erase_if(findings, [](const Finding& finding) { return finding.answer.empty(); });
+  return findings;
 }
 
 }  // namespace heed::lab

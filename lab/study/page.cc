@@ -5,12 +5,14 @@
 #include <utility>
 #include <vector>
 
+#include "lab/options/settings.h"
+#include "lab/report/file.h"
 #include "lab/report/page.h"
+#include "lab/runs/contest.h"
 #include "lab/runs/contest_page.h"
-#include "lab/study/findings.h"
-#include "lab/study/prose.h"
 #include "lab/study/study.h"
 #include "lab/training/initialisation.h"
+#include "study_prose.h"
 
 namespace heed::lab {
 namespace {
@@ -75,7 +77,7 @@ Table AllTable(const StudiedTask& task) {
 
 // The first screen: one answer, one picture, one command.
 void Lead(const StudyResult& result, Page& page) {
-  page.Say(Answer(result));
+  page.Say(AnswerTo(result, result.tasks.front()));
   page.Show(LossFigure(result, result.tasks.front()));
   page.Say(TellStudy()("kept", "kept"_a = result.kept));
   page.Command(UseCommand(result));
@@ -166,6 +168,53 @@ void RemoveFiles(const std::filesystem::path& folder, const std::vector<std::str
   }
 }
 
+using Json = nlohmann::ordered_json;
+
+constexpr int kFormat = 2;  // of study.json; a change that breaks its readers raises it
+
+Json SettingsJson(const StudyResult& result) {
+  StudyOptions options = result.options;
+  const TrainOptions training = TrainingOf(options, 1, 1, options.seed);
+  Json json = {{"budget", options.budget}};
+  json.update(SettingsOf(FieldsOf(options)));
+  json["runs_side_by_side"] = options.threads;
+  json["threads_of_a_run"] = 1;
+  json["initial_deviation"] = InitialDeviation(options.width);
+  json["optimiser"] = {{"beta1", training.beta1},
+                       {"beta2", training.beta2},
+                       {"zero_rate", training.zero_rate},
+                       {"weight_decay", training.weight_decay},
+                       {"clip", training.clip}};
+  return json;
+}
+
+Json ToJson(const Baseline& baseline, bool classifies) {
+  Json json = {{"name", baseline.name},
+               {"setting", baseline.setting},
+               {"limits", baseline.limits},
+               {"loss", baseline.loss},
+               {"validation_loss", baseline.validation},
+               {"blocks", baseline.blocks}};
+  if (classifies) json["accuracy"] = baseline.accuracy;
+  return json;
+}
+
+// times: see OutlookOf; 0: not asked.
+Json ToJson(const StudiedTask& task, double times) {
+  Json json = {{"task", task.id}, {"purpose", task.question.purpose}, {"baselines", Json::array()}};
+  const bool classifies = !task.contest.at_time.ColumnsOf("accuracy").empty();
+  for (const Baseline& baseline : task.baselines) json["baselines"].push_back(ToJson(baseline, classifies));
+  const Worth worth = WorthOf(task);
+  json["worth"] = {{"answer", worth.answer},
+                   {"baseline", task.BestBaseline().name},
+                   {"gap", worth.behind.gap},
+                   {"gap_by_both", ToJson(worth.behind.by_both)}};
+  json.update(ToJson(task.contest));
+  if (times > 1) json["for"] = ToJson(OutlookOf(task.contest, times), task.contest);
+  json["models"] = task.contest.at_time.Json();
+  return json;
+}
+
 }  // namespace
 
 std::filesystem::path WriteStudy(const StudyResult& result, const std::vector<PageLink>& beside,
@@ -199,12 +248,43 @@ std::filesystem::path WriteStudy(const StudyResult& result, const std::vector<Pa
   page.Keep("runs.csv", MeasurementsCsv("task", "at", measured));
   page.Keep("split.csv", result.data.split);
   const std::optional<EarlierStudy> earlier = EarlierStudyIn(folder);
-  nlohmann::ordered_json json = StudyJson(result);
+  Json json = StudyJson(result);
   json["files"] = page.files();
   page.KeepJson("study.json", json);
   std::filesystem::path path = page.Write();
   if (earlier) RemoveFiles(folder, earlier->files, page.files());
   return path;
+}
+
+const Prose& TellStudy() {
+  static const Prose prose(text::kStudyProseTxt);
+  return prose;
+}
+
+std::optional<EarlierStudy> EarlierStudyIn(const std::filesystem::path& folder) {
+  try {
+    const Json json = ParseSettings(ReadFile(folder / "study.json", kMostSettingsBytes));
+    const Json& data = json.at("data");
+    return EarlierStudy{data.at("kind"), data.at("name"), data.at("fingerprint"),
+                        json.value("files", std::vector<std::string>())};
+  } catch (...) {
+    return std::nullopt;
+  }
+}
+
+Json StudyJson(const StudyResult& result) {
+  Json json = {{"format", kFormat},
+               {"data", result.data.json},
+               {"settings", SettingsJson(result)},
+               {"environment", ToJson(result.environment)},
+               {"answer", AnswerTo(result, result.tasks.front())},
+               {"conclusion", Json::array()},
+               {"tasks", Json::array()}};
+  for (const Finding& finding : Conclusion(result))
+    json["conclusion"].push_back({{"question", finding.question}, {"answer", finding.answer}});
+  for (const StudiedTask& task : result.tasks)
+    json["tasks"].push_back(ToJson(task, result.options.for_seconds / result.options.seconds));
+  return json;
 }
 
 }  // namespace heed::lab

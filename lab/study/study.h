@@ -10,21 +10,75 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <nlohmann/json.hpp>
 
+#include "lab/options/fields.h"
 #include "lab/report/environment.h"
 #include "lab/report/page.h"
-#include "lab/runs/baseline.h"
+#include "lab/report/prose.h"
 #include "lab/runs/contest.h"
-#include "lab/study/options.h"
+#include "lab/runs/measurements.h"
+#include "lab/training/learner.h"
+#include "lab/training/options.h"
 
 namespace heed::lab {
 
+enum class StudyKind {
+  kText,   // of a text, whose characters are predicted
+  kTable,  // of labelled sequences of numbers
+};
+
+struct StudyOptions {
+  StudyKind kind = StudyKind::kText;
+  std::string budget = "default";
+  std::vector<std::string> encoders = {};    // of EncoderNames()
+  std::vector<std::string> positions = {};   // of PositionSchemeNames()
+  int64_t layers = 2, heads = 4, width = 0;  // of every model
+  int64_t context = 0;                       // characters of a training window; of a forecast: steps of a window
+  int64_t batch = 0;                         // windows, or sequences, a step
+  double seconds = 0;                        // of one core, of each training
+  int64_t all_steps = 0;                     // of each training instead; 0: by time
+  std::vector<double> rates = {};            // learning rates to choose among, rising
+  std::vector<double> step_seconds = {};     // by objective and model: what the pilot is to have measured, see Hold
+  double for_seconds = 0;                    // of one core, which the answer is for beside `seconds`; 0: for these alone
+  double tolerance = 0.01;                   // see ContestOptions
+  int64_t seeds = 3;                         // runs of each model, in the mean, with seeds seed, seed + 1, ..
+  uint64_t seed = 0;
+  std::string keep = "winner";  // or "all": which models are kept in folders of their own
+  int threads = 1;              // runs side by side; each computes with one thread, so the results do not depend on it
+  bool quiet = true;            // no messages and no progress on stderr
+
+  // Of a text.
+  std::vector<std::string> objectives = {};  // of "causal", "masked"
+  int64_t validation = 0, test = 0;          // characters of these parts that are evaluated, at most
+  // Of a table, see SeriesCut.
+  int64_t horizon = 1, longest = 1024;
+  double validation_share = 0.2;
+};
+
+// "quick", "default" or "long", by the tables in docs/study.md and docs/series.md; throws InvalidArgument that lists them.
+StudyOptions BudgetOptions(const std::string& budget, StudyKind kind = StudyKind::kText);
+
+Fields FieldsOf(StudyOptions& options);
+
+// Throws InvalidArgument that names the option and what it may be.
+void Validate(const StudyOptions& options);
+
+// How a model is trained with so many steps at this rate.
+TrainOptions TrainingOf(const StudyOptions& options, int64_t steps, double rate, uint64_t seed);
+
+// The command that gives the same numbers, in this folder. `words`: see Subject.
+std::string CommandOf(const StudyOptions& options, const std::string& words, const std::filesystem::path& folder);
+
+struct SeriesCut;
 struct SeriesData;
+struct SeriesRange;
 struct Text;
 class LanguageModel;
+class Vocabulary;
 
 // What the page and study.json tell of the data.
 struct DataFacts {
@@ -46,9 +100,20 @@ struct StudyQuestion {
   std::string note;     // a sentence below the title; may be empty
 };
 
+// A model with the data of a study.
+class StudyLearner : public Learner {
+ public:
+  // The model as it then is on the test part.
+  virtual Outcome Measured() = 0;
+};
+
 // A contest for a question.
 class StudyTask : public Contest {
  public:
+  explicit StudyTask(StudyOptions options) : options_(std::move(options)) {}
+  std::unique_ptr<Training> Begin(const Trial& trial) const override;
+  double StepSeconds(const SizedContender& model) const override;
+
   StudyQuestion question;
   std::string keeps;  // the folder of its winner, within the study's; empty: none is kept
   // What needs no model, on the same blocks; at least one. So many threads at most.
@@ -58,6 +123,11 @@ class StudyTask : public Contest {
   virtual void KeepModel(const Entry& entry, const Outcome& run, const std::filesystem::path& weights,
                          const std::filesystem::path& folder) const = 0;
   virtual void KeepBaseline(const Baseline& baseline, const std::filesystem::path& folder) const = 0;
+
+ protected:
+  virtual std::unique_ptr<StudyLearner> LearnerOf(const Trial& trial) const = 0;
+
+  StudyOptions options_;
 };
 
 // A text or a table as a study takes it.
@@ -135,6 +205,75 @@ struct EarlierStudy {
 };
 // Nothing where there is no study.json, or none that can be read.
 std::optional<EarlierStudy> EarlierStudyIn(const std::filesystem::path& folder);
+
+// A sentence or more, computed from measurements: other measurements, other sentences.
+struct Finding {
+  std::string question, answer;
+};
+
+// The contender that is to be taken.
+const Entry& TakenOf(const ContestResult& contest);
+
+// How the model that is to be taken and the best baseline compare, as the best of all models that were trained.
+struct Worth : Compared {
+  // Of the model: "ahead" or "behind" the baseline; "not yet", where it is behind and a longer training may change that;
+  // "open", where chance may; "disputed", where it is ahead and another baseline is better.
+  std::string answer;
+  std::optional<Overtaking> later;  // where it is "not yet"
+};
+Worth WorthOf(const StudiedTask& task);
+// Whether that model is worth training. `worth`: of the task.
+std::string WorthFinding(const StudyResult& result, const StudiedTask& task, const Worth& worth);
+// Which model to take, at what price, and which are as good.
+std::string ChoiceFinding(const StudyResult& result, const StudiedTask& task, const Worth& worth);
+// Whether those who lead at the training length lead in longer windows too; empty where there are none.
+std::string LengthFinding(const StudyResult& result, const StudiedTask& task);
+// What the study leaves open.
+std::string LimitsFinding(const StudyResult& result);
+
+// Whether attention without positions gets beyond the frequencies of characters at filling in hidden ones, next to the best
+// scheme. Empty where attention without positions did not learn that.
+std::string OrderFinding(const StudyResult& result);
+
+// What to type to use what folder/model holds.
+std::string UseCommand(const StudyResult& result);
+// What to type where this budget does not decide and more training helps: the study of those in the running with four times the
+// time; else empty.
+std::string NextCommand(const StudyResult& result);
+
+// Whether it is worth a model, and which, with --for too; of the first task it is what the page begins with.
+std::string AnswerTo(const StudyResult& result, const StudiedTask& task);
+
+// Question by question; those that the chosen models do not answer are left out.
+std::vector<Finding> Conclusion(const StudyResult& result);
+
+const Prose& TellStudy();  // the texts of a study, study_prose.txt
+
+// Lengths at which every model is evaluated, in units of the training length.
+inline constexpr int64_t kLengthMultiples[] = {1, 2, 4};
+
+// The largest share by which the parameters of two models may differ.
+inline constexpr double kLargestDeviation = 0.05;
+
+// The models of one objective, in the order of the options. The widths of their feed-forward sublayers are chosen so that each
+// has the parameters of attention without positions and a feed-forward width of 4 * width. Throws InvalidArgument when the
+// width leaves no such choice within kLargestDeviation.
+Models PlanModels(const StudyOptions& options, Objective objective, const Vocabulary& vocabulary);
+
+ModelOptions ModelOf(const StudyOptions& options, Objective objective, const Contender& contender, int64_t ffn_width);
+
+// "loss" on the test part in nats per character, by the characters of a window, NaN where a learned table ends;
+// "validation_loss" at the training length.
+std::vector<Column> TextColumns(const StudyOptions& options);
+
+SeriesCut CutOf(const StudyOptions& options);
+
+// "loss" on the test part: nats, or the mean squared error in the target's own units; of a classification "accuracy"; in the
+// same units "validation_loss".
+std::vector<Column> TableColumns(bool classifies, const std::string& target = {});
+
+// Which columns leave the range of the training part in the test part, how far and how many; empty where none does.
+std::string DriftFinding(const std::vector<SeriesRange>& left);
 
 }  // namespace heed::lab
 

@@ -1,5 +1,3 @@
-#include "lab/study/table_study.h"
-
 #include <algorithm>
 #include <iterator>
 #include <memory>
@@ -15,11 +13,8 @@
 #include "lab/report/csv_text.h"
 #include "lab/report/file.h"
 #include "lab/series/baselines.h"
+#include "lab/series/batches.h"
 #include "lab/series/kept_model.h"
-#include "lab/series/levels.h"
-#include "lab/series/network.h"
-#include "lab/study/course_training.h"
-#include "lab/study/prose.h"
 #include "lab/study/study.h"
 #include "lab/training/fit.h"
 #include "lab/training/interrupt.h"
@@ -39,7 +34,7 @@ at::Tensor Loss(const at::Tensor& answers, const SeriesBatch& batch, at::Reducti
 
 // A model of a table, and its training step by step: runs of one seed see the same sequences in the same order, whatever the
 // model.
-class TableLearner : public Learner {
+class TableLearner : public StudyLearner {
  public:
   TableLearner(const SeriesBatches& batches, const SequenceModelOptions& model, uint64_t seed)
       : batches_(batches), random_(seed) {
@@ -59,7 +54,7 @@ class TableLearner : public Learner {
     batches_.ForEach(windows, [&](const SeriesBatch& batch) {
       if (Interrupted()) throw Interruption("interrupted during an evaluation");
       const at::Tensor answers = network_->Answers(batches_.form(), batch);
-      tally.loss += batches_.error_scale() * Loss(answers, batch, at::Reduction::Sum).item<double>();
+      tally.loss += batches_.form().error_scale() * Loss(answers, batch, at::Reduction::Sum).item<double>();
       tally.answers += static_cast<double>(batch.classes.empty() ? batch.values.size() : batch.classes.size());
       if (!batch.classes.empty())
         tally.right += answers.argmax(1).eq(View(batch.classes, {answers.size(0)})).sum().item<double>();
@@ -68,14 +63,14 @@ class TableLearner : public Learner {
     return tally;
   }
 
-  double loss_unit() const override { return batches_.error_scale(); }
+  double loss_unit() const override { return batches_.form().error_scale(); }
   ValidationLoss Validate() override {
     ValidationLoss loss;
     loss.mean = Over(batches_.ValidationBlocks(), loss.blocks).loss;
     return loss;
   }
 
-  Outcome Measured() {
+  Outcome Measured() override {
     Outcome outcome;
     const LossSums all = Over(batches_.TestBlocks(), outcome.blocks);
     outcome.values.push_back(all.loss);
@@ -111,7 +106,7 @@ class TableTask : public StudyTask {
  public:
   // place: among the targets of the study, from 1.
   TableTask(const SeriesData& data, const StudyOptions& options, std::size_t place)
-      : options_(options), batches_(data, CutOf(options)) {
+      : StudyTask(options), batches_(data, CutOf(options)) {
     const std::string behind = place == 1 ? "" : fmt::format("-{}", place);
     id = data.goal + behind, keeps = "model" + behind;
     const char* verb = data.Forecasts() ? "forecast" : "predict";
@@ -132,18 +127,6 @@ class TableTask : public StudyTask {
 
   const SeriesBatches& batches() const { return batches_; }
 
-  std::unique_ptr<Training> Begin(const Trial& trial) const override {
-    auto learner = std::make_unique<TableLearner>(batches_, ModelOf(trial.model, trial.model.ffn_width), trial.seed);
-    TableLearner* const measured = learner.get();
-    return std::make_unique<CourseTraining>(std::move(learner), TrainingOf(options_, trial.steps, trial.rate, trial.seed),
-                                            [measured] { return measured->Measured(); });
-  }
-
-  double StepSeconds(const SizedContender& contender) const override {
-    TableLearner learner(batches_, ModelOf(contender, contender.ffn_width), options_.seed);
-    return lab::StepSeconds(learner, TrainingOf(options_, 1, options_.rates.front(), options_.seed));
-  }
-
   std::vector<Baseline> Baselines(int threads) const override { return SeriesBaselines(batches_, threads); }
 
   void KeepModel(const Entry& entry, const Outcome& run, const std::filesystem::path& weights,
@@ -158,13 +141,17 @@ class TableTask : public StudyTask {
   }
 
   void KeepBaseline(const Baseline& baseline, const std::filesystem::path& folder) const override {
-    KeptModel model{.name = baseline.Label(), .form = batches_.form(), .method = *baseline.kept};
+    KeptModel model{.name = baseline.Label(), .form = batches_.form(), .method = baseline.kept};
     model.reached["loss"] = baseline.loss;
     if (model.form.Classifies()) model.reached["accuracy"] = baseline.accuracy;
     Write(std::move(model), folder);
   }
 
  private:
+  std::unique_ptr<StudyLearner> LearnerOf(const Trial& trial) const override {
+    return std::make_unique<TableLearner>(batches_, ModelOf(trial.model, trial.model.ffn_width), trial.seed);
+  }
+
   void Write(KeptModel model, const std::filesystem::path& folder) const {
     Calibrate(model, batches_);
     model.training["data"] = {{"name", batches_.data().name}, {"fingerprint", batches_.data().fingerprint}};
@@ -177,12 +164,12 @@ class TableTask : public StudyTask {
     model.encoder = contender.encoder;
     model.position = contender.position;
     model.causal = batches_.data().Forecasts();
-    model.features = batches_.width() + (model.causal ? std::ssize(batches_.data().features) : 0);  // see WithLevels
-    model.outputs = batches_.outputs();
+    model.features = batches_.form().width() + (model.causal ? std::ssize(batches_.data().features) : 0);  // see WithLevels
+    model.outputs = batches_.form().outputs();
     model.pooled = batches_.pooled();
     model.layers = options_.layers, model.heads = options_.heads, model.width = options_.width;
     model.ffn_width = ffn_width;
-    model.longest = batches_.longest();
+    model.longest = batches_.form().steps();
     return model;
   }
 
@@ -192,7 +179,6 @@ class TableTask : public StudyTask {
     return static_cast<double>(form.Answers(block) * (form.Classifies() ? 1 : form.outputs()));
   }
 
-  StudyOptions options_;
   SeriesBatches batches_;
 };
 
@@ -231,11 +217,11 @@ std::string About(const SeriesData& data, const StudyOptions& options) {
 std::string AboutModels(const SeriesBatches& batches, const StudyOptions& options) {
   const Prose& tell = TellStudy();
   const SeriesData& data = batches.data();
-  const bool forecasts = data.Forecasts(), cut = data.each_step && batches.longest() < data.Longest();
+  const bool forecasts = data.Forecasts(), cut = data.each_step && batches.form().steps() < data.Longest();
   std::string text = tell("table models", "layers"_a = options.layers == 1 ? "one layer" : Several(options.layers, "layer"),
                           "width"_a = options.width, "head"_a = data.each_step ? "at every step" : "on the mean over the steps",
                           "batch"_a = options.batch, "rows"_a = forecasts || cut ? "windows" : "sequences");
-  if (cut && !forecasts) text += " " + tell("table windows", "steps"_a = batches.longest());
+  if (cut && !forecasts) text += " " + tell("table windows", "steps"_a = batches.form().steps());
   text += " " + tell(forecasts ? "table changes" : "table standardised");
   if (data.has_times) text += " " + tell("table times");
   const std::vector<std::string>& periods = batches.form().periods;

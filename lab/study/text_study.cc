@@ -1,5 +1,3 @@
-#include "lab/study/text_study.h"
-
 #include <algorithm>
 #include <cmath>
 #include <iterator>
@@ -15,9 +13,6 @@
 #include "lab/report/csv_text.h"
 #include "lab/report/file.h"
 #include "lab/report/shell_word.h"
-#include "lab/series/kept_method.h"
-#include "lab/study/course_training.h"
-#include "lab/study/prose.h"
 #include "lab/study/study.h"
 #include "lab/training/evaluation.h"
 #include "lab/training/fit.h"
@@ -37,7 +32,6 @@ using Blocks = std::vector<std::vector<int32_t>>;
 
 // What the tasks of a text share.
 struct StudiedText {
-  StudyOptions options;
   TextParts parts;
   TextIdentity identity;
   std::string beginning;
@@ -62,7 +56,7 @@ std::vector<double> BlockLosses(LanguageModel& model, const Blocks& blocks, int6
 }
 
 // A model that predicts characters, and the windows that it is trained on.
-class TextLearner : public Learner {
+class TextLearner : public StudyLearner {
  public:
   TextLearner(const StudiedText& text, const TrainOptions& options) : text_(text), random_(options.seed) {
     BuildSeeded(options.seed, [&] { model_ = LanguageModel(options.model, text.parts.vocabulary); });
@@ -79,7 +73,7 @@ class TextLearner : public Learner {
     return loss;
   }
 
-  Outcome Measured() {
+  Outcome Measured() override {
     Outcome outcome;
     for (const int64_t multiple : kLengthMultiples) {
       const int64_t length = multiple * windows_.context;
@@ -124,31 +118,19 @@ std::string SplitCsv(const TextParts& parts) {
 
 class TextTask : public StudyTask {
  public:
-  TextTask(std::shared_ptr<StudiedText> text, Objective objective) : text_(std::move(text)), objective_(objective) {
+  TextTask(std::shared_ptr<StudiedText> text, const StudyOptions& options, Objective objective)
+      : StudyTask(options), text_(std::move(text)), objective_(objective) {
     const bool causal = objective == Objective::kCausal;
     id = ToString(objective);
     question = causal ? StudyQuestion{"next character", "Predicting the next character", "to predict the next character", {}}
                       : StudyQuestion{"hidden characters", "Filling in hidden characters", "to fill in hidden characters",
                                       TellStudy()("note hidden")};
-    models = PlanModels(text_->options, objective, text_->parts.vocabulary);
-    settings = RunSettingsOf(FieldsOf(text_->options));
-    columns = TextColumns(text_->options);
+    models = PlanModels(options, objective, text_->parts.vocabulary);
+    settings = RunSettingsOf(FieldsOf(options_));
+    columns = TextColumns(options);
     simple_loss = std::log(text_->parts.vocabulary.size());
     weights.assign(text_->parts.test.size(), 1.0);  // blocks are equally long
     validation_weights.assign(text_->parts.validation.size(), 1.0);
-  }
-
-  std::unique_ptr<Training> Begin(const Trial& trial) const override {
-    const TrainOptions options = OptionsOf(trial);
-    auto learner = std::make_unique<TextLearner>(*text_, options);
-    TextLearner* const measured = learner.get();
-    return std::make_unique<CourseTraining>(std::move(learner), options, [measured] { return measured->Measured(); });
-  }
-
-  double StepSeconds(const SizedContender& model) const override {
-    const TrainOptions options = OptionsOf({model, 1, text_->options.rates.front(), text_->options.seed});
-    TextLearner learner(*text_, options);
-    return lab::StepSeconds(learner, options);
   }
 
   std::vector<Baseline> Baselines(int /*threads*/) const override {
@@ -164,22 +146,21 @@ class TextTask : public StudyTask {
       baselines.push_back(baseline(CountingName(counted.order), counted));
       baselines.back().looks = counted.order > 1;
       if (!causal) continue;
-      Json settings = {{"order", counted.order}, {"discount", counted.discount}};
-      baselines.back().kept = std::make_shared<KeptMethod>("counts", std::move(settings));
+      baselines.back().kept = {"counts", {{"order", counted.order}, {"discount", counted.discount}}};
     }
     if (!causal) {
       baselines.push_back(baseline("counting both neighbours", CountGaps(parts.train, parts.vocabulary.size(), parts.validation,
-                                                                         parts.test, text_->options.context)));
+                                                                         parts.test, options_.context)));
     }
     return baselines;
   }
 
   void KeepModel(const Entry& entry, const Outcome& run, const std::filesystem::path& weights,
                  const std::filesystem::path& folder) const override {
-    const Trial trial{entry.model, run.best_steps, entry.rate, text_->options.seed};
+    const Trial trial{entry.model, run.best_steps, entry.rate, options_.seed};
     nlohmann::ordered_json reached = nlohmann::ordered_json::object();
     for (std::size_t i = 0; i < columns.size(); ++i) {
-      if (std::isfinite(run.values[i]) && columns[i].at == text_->options.context) reached["loss"] = run.values[i];
+      if (std::isfinite(run.values[i]) && columns[i].at == options_.context) reached["loss"] = run.values[i];
     }
     const RunFolder kept(folder);
     WriteFile(folder / "split.csv", SplitCsv(text_->parts));
@@ -190,7 +171,7 @@ class TextTask : public StudyTask {
   }
 
   void KeepBaseline(const Baseline& baseline, const std::filesystem::path& folder) const override {
-    const Json& settings = baseline.kept->settings;
+    const Json& settings = baseline.kept.settings;
     const TextIdentity& text = text_->identity;
     WriteFile(folder / "split.csv", SplitCsv(text_->parts));
     WriteCounts({baseline.name,
@@ -204,9 +185,13 @@ class TextTask : public StudyTask {
   }
 
  private:
+  std::unique_ptr<StudyLearner> LearnerOf(const Trial& trial) const override {
+    return std::make_unique<TextLearner>(*text_, OptionsOf(trial));
+  }
+
   TrainOptions OptionsOf(const Trial& trial) const {
-    TrainOptions train = TrainingOf(text_->options, trial.steps, trial.rate, trial.seed);
-    train.model = ModelOf(text_->options, objective_, trial.model, trial.model.ffn_width);
+    TrainOptions train = TrainingOf(options_, trial.steps, trial.rate, trial.seed);
+    train.model = ModelOf(options_, objective_, trial.model, trial.model.ffn_width);
     return train;
   }
 
@@ -214,7 +199,7 @@ class TextTask : public StudyTask {
   Objective objective_;
 };
 
-DataFacts FactsOf(const StudiedText& studied) {
+DataFacts FactsOf(const StudiedText& studied, const StudyOptions& options) {
   const TextIdentity& identity = studied.identity;
   const TextParts& parts = studied.parts;
   const int64_t validation = Characters(parts.validation), test = Characters(parts.test);
@@ -232,8 +217,8 @@ DataFacts FactsOf(const StudiedText& studied) {
                    {"test", test}},
           .about = tell("text about", "name"_a = identity.name, "characters"_a = identity.characters,
                         "different"_a = parts.vocabulary.size()),
-          .models = tell("text models", "layers"_a = studied.options.layers, "width"_a = studied.options.width,
-                         "context"_a = studied.options.context, "batch"_a = studied.options.batch),
+          .models = tell("text models", "layers"_a = options.layers, "width"_a = options.width, "context"_a = options.context,
+                         "batch"_a = options.batch),
           .parts = tell("text parts", "name"_a = identity.name, "block"_a = parts.block, "validation"_a = validation,
                         "test"_a = test),
           .drift = {},
@@ -280,18 +265,18 @@ std::vector<Column> TextColumns(const StudyOptions& options) {
 Subject SubjectOf(const Text& text, const StudyOptions& options, const ObserveModel& observe) {
   Validate(options);
   auto studied = std::make_shared<StudiedText>();
-  studied->options = options, studied->observe = observe, studied->identity = Identify(text);
+  studied->observe = observe, studied->identity = Identify(text);
   studied->beginning = EncodeUtf8(text.characters.substr(0, std::min<std::size_t>(12, text.characters.find(U'\n'))));
   TextParts& parts = studied->parts;
   parts = SplitText(text, kLengthMultiples[std::size(kLengthMultiples) - 1] * options.context);
   parts.Thin(options.validation, options.test);
-  Subject subject{text.path.empty() ? "" : ShellWord(text.path), FactsOf(*studied), {}, {}};
+  Subject subject{text.path.empty() ? "" : ShellWord(text.path), FactsOf(*studied, options), {}, {}};
   subject.settings = {{"text", {{"characters", std::ssize(text.characters)}, {"fingerprint", subject.facts.fingerprint}}},
                       {"block", parts.block},
                       {"length_multiples", kLengthMultiples},
                       {"initial_deviation", InitialDeviation(options.width)}};
   for (const std::string& objective : options.objectives)
-    subject.tasks.push_back(std::make_unique<TextTask>(studied, ParseObjective(objective)));
+    subject.tasks.push_back(std::make_unique<TextTask>(studied, options, ParseObjective(objective)));
   subject.tasks.front()->keeps = "model";
   return subject;
 }

@@ -55,7 +55,7 @@ TEST(CalendarInputsTest, TermsStandBetweenFeaturesAndTheTimeSince) {
   const SeriesData data = Dated(60, kDay, Sawtooth);
   const SeriesBatches batches(data, Windows(9, 1));
   ASSERT_EQ(batches.form().periods, std::vector<std::string>{"week"});
-  ASSERT_EQ(batches.width(), 1 + 4 + 1);
+  ASSERT_EQ(batches.form().width(), 1 + 4 + 1);
   const SeriesBatch batch = batches.Make({{0, 3, 9}});
   const auto input = [&](int64_t step, int64_t column) { return batch.features[step * 6 + column]; };
   for (int64_t k = 1; k <= 2; ++k) {

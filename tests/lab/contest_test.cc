@@ -16,7 +16,6 @@
 #include "heed/error.h"
 #include "lab/report/file.h"
 #include "lab/runs/contest_page.h"
-#include "lab/runs/outlook.h"
 #include "lab/training/divergence.h"
 #include "lab/training/interrupt.h"
 #include "tests/error_text.h"
@@ -132,18 +131,14 @@ struct Formula {
 };
 
 ContestOptions Options() {
-  return {.seconds = 16,
-          .steps = 0,
-          .rates = {0.001, 0.01, 0.1},
-          .step_seconds = {},
-          .conduct = {.seed = 5, .seeds = 2, .threads = 3}};
+  return {.seconds = 16, .steps = 0, .rates = {0.001, 0.01, 0.1}, .step_seconds = {}, .seed = 5, .seeds = 2, .threads = 3};
 }
 
 // Interrupts `sample` after every training, and expects the bytes of `whole`.
 void ExpectSameBytes(Formula& whole, Formula& sample, const ResultStore& store) {
   const std::string expected = ToJson(Hold("test", whole.Of(), Options(), nullptr)).dump();
   ContestOptions options = Options();
-  options.conduct.threads = 1;
+  options.threads = 1;
   for (int64_t stop = 0; stop < std::ssize(whole.asked); ++stop) {
     sample.asked.clear();
     sample.interrupt_at = 1;  // one more is done each time
@@ -189,7 +184,7 @@ TEST(ContestTest, WhoCannotWinStopsAndWhoIsBehindIsTold) {
   // The convolution does twice the steps of the gru in the time.
   EXPECT_EQ(result.verdict[0].contender, 2U);
   EXPECT_EQ(result.verdict[1].standing, Standing::kBehind);
-  EXPECT_EQ(result.InTheRunning().size(), 1U);
+  EXPECT_EQ(Running(result).size(), 1U);
   const Recommendation taken = Recommend(result);
   EXPECT_EQ(taken.contender, 2U);
   EXPECT_TRUE(taken.decided);
@@ -390,7 +385,7 @@ TEST(ContestTest, TheLeaderIsTakenWhileTheQuestionIsOpen) {
 TEST(ContestTest, OneRunOfEachDecidesNothing) {
   Formula sample;
   ContestOptions options = Options();
-  options.conduct.seeds = 1;
+  options.seeds = 1;
   const ContestResult result = Hold("test", sample.Of(), options, nullptr);
   EXPECT_FALSE(Recommend(result).decided);
   EXPECT_FALSE(std::isfinite(Recommend(result).may_lose));
@@ -464,7 +459,7 @@ TEST(ContestTest, StoppedAnywhereItEndsWithTheSameBytes) {
   ExpectSameBytes(whole, sample, store);
   const std::string expected = ToJson(Hold("test", whole.Of(), Options(), nullptr)).dump();
   ContestOptions options = Options();
-  options.conduct.threads = 1;
+  options.threads = 1;
   EXPECT_EQ(sample.paced, 3 * 2);
   // What is kept is not done again; a damaged file is no result.
   sample.asked.clear();

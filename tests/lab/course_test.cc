@@ -9,7 +9,7 @@
 #include <torch/nn/module.h>
 
 #include "heed/error.h"
-#include "lab/runs/prospect.h"
+#include "lab/runs/contest.h"
 #include "lab/training/divergence.h"
 #include "tests/error_text.h"
 

@@ -1,4 +1,4 @@
-#include "lab/runs/feed_forward.h"
+#include "lab/runs/contender.h"
 
 #include <cmath>
 

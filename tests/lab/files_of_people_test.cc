@@ -165,7 +165,7 @@ TEST(FilesOfPeopleTest, WhatIsForetoldOfGapsIsNotScored) {
   EXPECT_EQ(SeriesBatches(holed, cut).test_count(), SeriesBatches(full, cut).test_count() - 3);
   const SeriesBatches batches(holed, cut);
   const SeriesBatch batch = batches.Make({batches.test_windows().back()});
-  EXPECT_EQ(batches.width(), 2);
+  EXPECT_EQ(batches.form().width(), 2);
   const int64_t first = batches.test_windows().back().first;
   for (int64_t step = 0; step < batch.steps; ++step) {
     const bool missing = first + step == 95 || first + step == 96;

@@ -7,8 +7,6 @@
 #include <gtest/gtest.h>
 
 #include "lab/series/examples.h"
-#include "lab/series/linear.h"
-#include "lab/series/neighbours.h"
 
 namespace heed::lab {
 namespace {
@@ -28,11 +26,11 @@ double At(const FittedMethod& method, double x, int64_t output = 0) {
 // Standardised, x is -1 and 1 and y has the mean -1 and the covariance 2 with it: the slope is 2 / (1 + strength).
 TEST(RidgeTest, IsTheClosedFormWithTheStrengthThatValidates) {
   const Examples training = Values({10, 14}, {-3, 1});
-  const FittedMethod weak = FitRidge(training, training);
+  const FittedMethod weak = FitLinear(training, training, 0);
   EXPECT_EQ(weak.setting, "strength 1e-06");
   EXPECT_NEAR(At(weak, 14), -1 + 2 / (1 + 1e-6), 1e-12);
   EXPECT_NEAR(At(weak, 16), -1 + 4 / (1 + 1e-6), 1e-12);
-  const FittedMethod strong = FitRidge(training, Values({10, 14}, {-1, -1}));
+  const FittedMethod strong = FitLinear(training, Values({10, 14}, {-1, -1}), 0);
   EXPECT_EQ(strong.setting, "strength 10");
   EXPECT_NEAR(At(strong, 14), -1 + 2.0 / 11, 1e-12);
 }
@@ -40,15 +38,15 @@ TEST(RidgeTest, IsTheClosedFormWithTheStrengthThatValidates) {
 TEST(RidgeTest, CellsThatNeverChangeSayNothing) {
   const at::Tensor y = AsColumn({1, 2, 3});
   const Examples training{at::tensor({5.0, 1.0, 5.0, 2.0, 5.0, 3.0}, at::kDouble).view({3, 2}), y};
-  const FittedMethod fitted = FitRidge(training, training);
+  const FittedMethod fitted = FitLinear(training, training, 0);
   EXPECT_NEAR(fitted.answer(at::tensor({900.0, 2.5}, at::kDouble).view({1, 2})).item<double>(), 2.5, 1e-5);
 }
 
 // The sum of these values is infinite.
 TEST(RidgeTest, EquationsWithoutAnAnswerGiveNone) {
   const Examples training = Values({1.5e308, 1.5e308, 1.4e308}, {1, 2, 3});
-  EXPECT_TRUE(std::isnan(At(FitRidge(training, training), 1)));
-  EXPECT_TRUE(std::isnan(At(FitRidge(Values({1, 2}, {1, 2}), Values({1}, {1})).again(training), 1)));
+  EXPECT_TRUE(std::isnan(At(FitLinear(training, training, 0), 1)));
+  EXPECT_TRUE(std::isnan(At(FitLinear(Values({1, 2}, {1, 2}), Values({1}, {1}), 0).again(training), 1)));
 }
 
 // Three of four at x = 1 are of class 1, one of four at x = -1: by symmetry the log-odds are w x, and where the penalised loss
@@ -59,12 +57,12 @@ TEST(LogisticTest, IsWhereTheGradientVanishes) {
     const double w = At(fitted, 1, 1) - At(fitted, 1, 0);
     return 1 / (1 + std::exp(-w)) - 0.75 + strength * w / 2;
   };
-  const FittedMethod weak = FitLogistic(training, training, 2);
+  const FittedMethod weak = FitLinear(training, training, 2);
   EXPECT_EQ(weak.setting, "strength 0.0001");
   EXPECT_NEAR(gradient(weak, 1e-4), 0, 2e-5) << "the search ends where the gradient is 1e-5";
   EXPECT_NEAR(std::exp(At(weak, 1, 0)) + std::exp(At(weak, 1, 1)), 1, 1e-12);
   // Answers that contradict the training examples ask for the strongest penalty.
-  const FittedMethod strong = FitLogistic(training, Classes({1, -1}, {0, 1}), 2);
+  const FittedMethod strong = FitLinear(training, Classes({1, -1}, {0, 1}), 2);
   EXPECT_EQ(strong.setting, "strength 1");
   EXPECT_NEAR(gradient(strong, 1), 0, 2e-5);
 }
@@ -91,11 +89,11 @@ TEST(NeighboursTest, AnswerWithTheSharesOfClasses) {
 }
 
 TEST(FittedMethodTest, FitsAgainWithTheSameSetting) {
-  const auto ridge = FitRidge(Values({10, 14}, {-3, 1}), Values({10, 14}, {-1, -1})).again(Values({0, 2}, {0, 4}));
+  const auto ridge = FitLinear(Values({10, 14}, {-3, 1}), Values({10, 14}, {-1, -1}), 0).again(Values({0, 2}, {0, 4}));
   EXPECT_EQ(ridge.setting, "strength 10");
   EXPECT_NEAR(At(ridge, 2), 2 + 2.0 / 11, 1e-12) << "the scale is that of the new examples too";
   const Examples two = Classes({1, -1}, {0, 1});
-  const auto logistic = FitLogistic(Classes({1, -1}, {1, 0}), two, 2).again(two);
+  const auto logistic = FitLinear(Classes({1, -1}, {1, 0}), two, 2).again(two);
   EXPECT_EQ(logistic.setting, "strength 1");
   EXPECT_GT(At(logistic, 1, 0), At(logistic, 1, 1));
   const auto near = FitNeighbours(Values({0, 1, 2, 3}, {0, 10, 20, 30}), Values({0.4, 1.6}, {5, 15}), 0)
@@ -111,7 +109,7 @@ TEST(NeighboursTest, CountAllThatAreAsFarAsTheLast) {
   const at::Tensor y = at::tensor({10.0, 1.0, 2.0, 6.0, 20.0, 99.0}, at::kDouble).view({6, 1});
   const at::Tensor rows = at::tensor({3.0, 2.5}, at::kDouble).view({2, 1});
   const auto answers = [&](int64_t neighbours) {
-    const at::Tensor told = NeighbourAnswers({{"X", X}, {"y", y}}, neighbours, 1, 0)(rows);
+    const at::Tensor told = RowMethod({"neighbours", {{"neighbours", neighbours}}, {{"X", X}, {"y", y}}}, 0)(rows);
     return std::vector<double>(told.const_data_ptr<double>(), told.const_data_ptr<double>() + 2);
   };
   EXPECT_EQ(answers(1), (std::vector<double>{3, 19.0 / 4}));

@@ -19,7 +19,6 @@
 #include "lab/series/date.h"
 #include "lab/series/predictions.h"
 #include "lab/series/scores.h"
-#include "lab/study/findings.h"
 #include "lab/study/study.h"
 #include "tests/error_text.h"
 #include "tests/scratch_folder.h"
@@ -110,9 +109,9 @@ TEST(KeptModelTest, BaselinesThatAreReadAgainAnswerAsTheyWereMeasured) {
                                  Sums("regression", true), Days()}) {
     const SeriesBatches batches(data, Windows());
     for (const Baseline& baseline : SeriesBaselines(batches, 1)) {
-      ASSERT_NE(baseline.kept, nullptr) << baseline.name;
+      ASSERT_NE(baseline.kept.kind, "") << baseline.name;
       const ScratchFolder folder;
-      KeptModel model{.name = baseline.name, .form = batches.form(), .method = *baseline.kept};
+      KeptModel model{.name = baseline.name, .form = batches.form(), .method = baseline.kept};
       Calibrate(model, batches);
       WriteModel(model, folder.path());
       const KeptModel again = ReadModel(folder.path());
@@ -169,7 +168,7 @@ TEST(KeptModelTest, IntervalsHoldWhatTheySay) {
   data.sequences.push_back(one);
   const SeriesBatches batches(data, Windows());
   for (const Baseline& baseline : SeriesBaselines(batches, 1)) {
-    KeptModel model{.name = baseline.name, .form = batches.form(), .method = *baseline.kept};
+    KeptModel model{.name = baseline.name, .form = batches.form(), .method = baseline.kept};
     Calibrate(model, batches);
     const auto inside = [&](const std::vector<SeriesWindow>& windows, const std::vector<SeriesWindow>& past) {
       const at::Tensor answers = AnswersOf(model, data, past)(windows);
@@ -194,7 +193,7 @@ KeptModel Ridge(const SeriesData& data) {
   const SeriesBatches batches(data, Windows());
   for (const Baseline& baseline : SeriesBaselines(batches, 1)) {
     if (baseline.name != "ridge regression" && baseline.name != "logistic regression") continue;
-    KeptModel model{.name = baseline.name, .form = batches.form(), .method = *baseline.kept};
+    KeptModel model{.name = baseline.name, .form = batches.form(), .method = baseline.kept};
     Calibrate(model, batches);
     return model;
   }
@@ -211,7 +210,7 @@ TEST(KeptModelTest, ShortSequencesOfAPanelAreAnsweredAsInTheStudy) {
   const SeriesBatches batches(data, Windows());
   std::set<std::string> kinds;
   for (const Baseline& baseline : SeriesBaselines(batches, 1)) {
-    KeptModel model{.name = baseline.name, .form = batches.form(), .method = *baseline.kept};
+    KeptModel model{.name = baseline.name, .form = batches.form(), .method = baseline.kept};
     Calibrate(model, batches);
     EXPECT_NEAR(TestLoss(model, batches, batches.StepsBeforeTest()), baseline.loss, 1e-5 * std::abs(baseline.loss))
         << baseline.name;

@@ -1,4 +1,4 @@
-#include "lab/series/magnitudes.h"
+#include "lab/series/form.h"
 
 #include <cmath>
 #include <string>

@@ -1,4 +1,4 @@
-#include "lab/runs/measure.h"
+#include "lab/runs/measurements.h"
 
 #include <gtest/gtest.h>
 

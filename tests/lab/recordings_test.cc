@@ -16,7 +16,6 @@
 #include "lab/series/kept_model.h"
 #include "lab/series/predictions.h"
 #include "lab/series/scores.h"
-#include "lab/study/findings.h"
 #include "lab/study/study.h"
 #include "tests/error_text.h"
 #include "tests/scratch_folder.h"
@@ -52,7 +51,7 @@ TEST(RecordingTest, TrainsOnItsBeginningAndTestsOnItsEndInWindows) {
   const SeriesData data = Recording(1000);
   EXPECT_TRUE(CutsSequences(data));
   const SeriesBatches batches(data, {});
-  EXPECT_EQ(batches.longest(), 25) << "a test part of 200 steps in eight windows";
+  EXPECT_EQ(batches.form().steps(), 25) << "a test part of 200 steps in eight windows";
   EXPECT_EQ(End(batches.TrainingWindows(100), 0), 600);
   EXPECT_EQ(End(batches.validation_windows(), 600), 800);
   EXPECT_EQ(End(batches.test_windows(), 800), 1000);
@@ -133,7 +132,7 @@ TEST(RecordingTest, EveryLaterStepIsAnsweredAndScored) {
   for (const int64_t block : {int64_t{1} << 20, int64_t{600}}) {
     const SeriesScores scores = ScoresOfCsv(model, folder.path() / "later.csv", 0.2, {}, {}, block);
     EXPECT_EQ(scores.answers, 333) << block;
-    const auto accuracy = std::ranges::find(scores.numbers, "accuracy", &NamedScores::value_type::first);
+    const auto accuracy = std::ranges::find(scores.numbers, "accuracy", &std::pair<std::string, double>::first);
     EXPECT_DOUBLE_EQ(accuracy->second, right / 333) << block;
   }
 }

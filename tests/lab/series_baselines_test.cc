@@ -10,12 +10,10 @@
 #include <vector>
 
 #include "lab/data/random.h"
-#include "lab/runs/spread.h"
-#include "lab/series/calendar.h"
+#include "lab/runs/measurements.h"
 #include "lab/series/examples.h"
-#include "lab/series/levels.h"
-#include "lab/series/season.h"
-#include "lab/series/smoothing.h"
+#include "lab/series/forecast.h"
+#include "lab/series/kept_model.h"
 #include "tests/error_text.h"
 
 namespace heed::lab {

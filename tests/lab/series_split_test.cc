@@ -1,4 +1,4 @@
-#include "lab/series/split.h"
+#include "lab/series/data.h"
 
 #include <gtest/gtest.h>
 
@@ -10,8 +10,6 @@
 #include "heed/error.h"
 #include "lab/report/file.h"
 #include "lab/series/batches.h"
-#include "lab/series/range.h"
-#include "lab/series/scale.h"
 #include "tests/error_text.h"
 #include "tests/scratch_folder.h"
 

@@ -339,7 +339,7 @@ TEST(SeriesBatchesTest, AForecastTrainsThenValidatesThenTests) {
   const SeriesData data = Squares(50);
   const SeriesBatches batches(data, Plain());
   EXPECT_EQ(batches.training_count(), 30 - 4 - 2 + 1);
-  const double unit = batches.target_scale();
+  const double unit = batches.form().target_scale;
   double squares = 0;
   for (int64_t step = 0; step < 28; ++step) squares += std::pow(static_cast<double>((step + 2) * (step + 2) - step * step), 2);
   EXPECT_NEAR(unit, std::sqrt(squares / 28), 1e-9) << "the typical change over the horizon, in the training part";
@@ -397,7 +397,7 @@ TEST(SeriesBatchesTest, TimesAreInTypicalStepsFromTheFirst) {
     for (int64_t i = 0; i < sequence.steps; ++i) sequence.times.push_back(100 + 0.5 * static_cast<double>(i));
   }
   const SeriesBatches batches(data, Plain());
-  EXPECT_EQ(batches.width(), 2);
+  EXPECT_EQ(batches.form().width(), 2);
   Random random(1);
   const SeriesBatch batch = batches.Draw(random);
   for (int64_t step = 0; step < 3; ++step) EXPECT_DOUBLE_EQ(batch.times[step], static_cast<double>(step));

@@ -1,4 +1,4 @@
-#include "lab/runs/spread.h"
+#include "lab/runs/measurements.h"
 
 #include <gtest/gtest.h>
 

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <filesystem>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -226,12 +227,24 @@ TEST(StreamTest, TargetsThatDifferWithinASequenceAreNamedAcrossParts) {
   }
 }
 
-TEST(ScoreSumsTest, ClassesByHand) {
-  ClassScores sums(3);
-  const double first[] = {0.5, 0.3, 0.2}, second[] = {0.2, 0.6, 0.2}, third[] = {0.4, 0.3, 0.3};
-  sums.Add(first, 0), sums.Add(second, 1), sums.Add(third, 1);
-  const NamedScores numbers = sums.Numbers();
-  EXPECT_NEAR(numbers[0].second, -(std::log(0.5) + std::log(0.6) + std::log(0.3)) / 3, 1e-15);
+TEST(ScoresTest, ClassesByHand) {
+  SeriesForm form = FormOf("classification", false);
+  form.sequence = "id", form.longest = 1, form.target = "y", form.features = {"u", "v", "w"}, form.classes = {"a", "b", "c"};
+  form.mean = {0, 0, 0}, form.deviation = form.change = {1, 1, 1};
+  const at::Tensor zero = at::zeros({3}, at::kDouble), one = at::ones({3}, at::kDouble);
+  const KeptModel model{.name = "what it reads",
+                        .form = form,
+                        .method = {"linear",
+                                   {{"summaries", false}, {"lengths_differ", false}},
+                                   {{"mean", zero}, {"factor", one}, {"W", one.diag()}, {"b", zero}}}};
+  const ScratchFolder folder;
+  std::string text = "id,u,v,w,y\n";
+  for (const auto& [u, v, w, y] :
+       {std::tuple(0.5, 0.3, 0.2, "a"), std::tuple(0.2, 0.6, 0.2, "b"), std::tuple(0.4, 0.3, 0.3, "b")})
+    text += fmt::format("{},{},{},{},{}\n", text.size(), std::log(u), std::log(v), std::log(w), y);
+  WriteFile(folder.path() / "rows.csv", text);
+  const auto numbers = ScoresOfCsv(model, folder.path() / "rows.csv", 0.2).numbers;
+  EXPECT_NEAR(numbers[0].second, -(std::log(0.5) + std::log(0.6) + std::log(0.3)) / 3, 1e-7);
   EXPECT_NEAR(numbers[1].second, 2.0 / 3, 1e-15);
   EXPECT_NEAR(numbers[2].second, 2.0 / 3, 1e-15) << "of both classes that occur";
   EXPECT_NEAR(numbers[3].second, (1 + 0.75) / 2, 1e-15) << "0.3 and 0.3 are equal";

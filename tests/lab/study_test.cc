@@ -15,8 +15,6 @@
 #include "heed/nn/encoders.h"
 #include "heed/nn/positions.h"
 #include "lab/runs/contest_page.h"
-#include "lab/study/findings.h"
-#include "lab/study/text_study.h"
 #include "lab/training/interrupt.h"
 #include "lab/training/language_model.h"
 #include "lab/training/sequence_model.h"

@@ -1,4 +1,3 @@
-#include "lab/study/table_study.h"
 
 #include <gtest/gtest.h>
 
@@ -12,7 +11,6 @@
 #include "lab/report/file.h"
 #include "lab/runs/contest_page.h"
 #include "lab/series/data.h"
-#include "lab/study/findings.h"
 #include "lab/study/study.h"
 #include "lab/training/sequence_model.h"
 #include "lab/training/timed_attention.h"

@@ -10,7 +10,7 @@
 
 #include "heed/error.h"
 #include "lab/data/random.h"
-#include "lab/runs/spread.h"
+#include "lab/runs/measurements.h"
 #include "tests/error_text.h"
 
 namespace heed::lab {

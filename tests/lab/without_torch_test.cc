@@ -19,7 +19,6 @@
 #include "lab/series/baselines.h"
 #include "lab/series/forecast.h"
 #include "lab/series/kept_model.h"
-#include "lab/series/network.h"
 #include "lab/series/predictions.h"
 #include "lab/training/checkpoint.h"
 #include "tests/error_text.h"
@@ -273,7 +272,7 @@ TEST(WithoutTorchTest, Baselines) {
     const SeriesBatches batches(data, cut);
     for (const Baseline& baseline : SeriesBaselines(batches, 1)) {
       const ScratchFolder folder;
-      KeptModel model{.name = baseline.name, .form = batches.form(), .method = *baseline.kept};
+      KeptModel model{.name = baseline.name, .form = batches.form(), .method = baseline.kept};
       Calibrate(model, batches);
       WriteModel(model, folder.path());
       ExpectSameAnswers(folder.path(), data, baseline.name);

@@ -11,7 +11,6 @@
 #include "lab/series/csv_table.h"
 #include "lab/series/data.h"
 #include "lab/series/npy_file.h"
-#include "lab/series/split.h"
 #include "tests/fuzz/readers/reader.h"
 
 namespace heed::fuzz {
