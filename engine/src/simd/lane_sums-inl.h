@@ -76,9 +76,7 @@ class LaneSums {
       for (int x = 0; x < kSumParts<D>; ++x) add(at + x * static_cast<int64_t>(hn::MaxLanes(D())), parts_[x]);
   }
 
-  HWY_INLINE T Total() {
-    return SumOfBlock(hn::CappedTag<T, 16 / sizeof(T)>(), SumBlocks(d_, SumParts(d_, parts_)));
-  }
+  HWY_INLINE T Total() { return SumOfBlock(hn::CappedTag<T, 16 / sizeof(T)>(), SumBlocks(d_, SumParts(d_, parts_))); }
 
  private:
   hn::Vec<D> parts_[kSumParts<D>];
