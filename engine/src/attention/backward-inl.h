@@ -81,7 +81,7 @@ class BackwardChunk {
   // See PanelArrays.
   bool ZeroSums() const {
     const View<const T, 3>& d_lse = problem_.tangents.wanted ? problem_.tangents.d_lse : problem_.d_lse;
-    return !d_lse.present() && !scores_.transforms() && !problem_.valueless_key;
+    return !d_lse.present() && !scores_.transforms() && !problem_.valueless_key.present();
   }
 
   void RunPanel(int64_t b, int64_t h, int64_t kv_head, int64_t index) {

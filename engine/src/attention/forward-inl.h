@@ -23,7 +23,6 @@
 #include "attention/row_output-inl.h"
 #include "attention/scores-inl.h"
 #include "attention/softmax_state-inl.h"
-#include "attention/valueless_key-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace heed::HWY_NAMESPACE {
@@ -152,7 +151,7 @@ class ForwardPanel {
   // output[c, w] becomes out[w, c], normalised; rows without a key become 0.
   void Finish(const SoftmaxState<T>& state) {
     TakeValuelessKey(problem_, panel_, scratch_.lanes, state, scratch_.scores);
-    if (problem_.valueless_key) output_->TakeValueless(scratch_.scores);
+    if (problem_.valueless_key.present()) output_->TakeValueless(scratch_.scores);
     WriteWeightStatistics(state);
     if (problem_.correction.present()) state.Keep(scratch_.largest, scratch_.weighted);
     state.Finish(d_, static_cast<T>(problem_.dropout.kept_scale));

@@ -5,7 +5,6 @@
 #include "dispatch/calls.h"
 #include "dispatch/forward_layout.h"
 #include "dispatch/kernels.h"
-#include "position/valueless_key.h"
 
 namespace heed::attention {
 
@@ -15,7 +14,7 @@ DropoutThreshold RealisedDropout(const Dropout& dropout) {
 }
 
 Problem ProblemOf(const Attention& attention, const Plan& plan, const Cut& cut, const core::Input& q, const core::Input& k,
-                  const ValuelessKey* valueless_key, bool tangents) {
+                  const ValuelessKey& valueless_key, bool tangents) {
   return {.attention = attention,
           .plan = plan,
           .cut = cut,
@@ -48,9 +47,8 @@ void RunForward(const Attention& attention, const ForwardArrays<T>& arrays, Work
   T* parts = layout.LayShared(arena);
   layout.schemes().Prepare();
 
-  const position::KeyOfScheme<T> key(attention, tangents ? &arrays.scheme_tangents : nullptr);
-  attention::ForwardProblem<T> problem{attention::ProblemOf(attention, plan, cut, arrays.q, arrays.k, key.IfAny(), tangents),
-                                       arrays};
+  const attention::ValuelessKey key = position::KeyOfSchemes<T>(attention, tangents ? &arrays.scheme_tangents : nullptr);
+  attention::ForwardProblem<T> problem{attention::ProblemOf(attention, plan, cut, arrays.q, arrays.k, key, tangents), arrays};
   problem.scheme_rows = layout.facts().scheme_rows;
   problem.parts = parts;
   const ForwardCall<T> call{problem, layout.schemes(), layout.facts()};
@@ -78,9 +76,8 @@ void RunWeights(const Attention& attention, const WeightsArrays<T>& arrays, Work
   core::Arena arena(memory.shared());
   layout.LayShared(arena);
   layout.schemes().Prepare();
-  const position::KeyOfScheme key(attention);
-  const attention::WeightsProblem<T> problem{attention::ProblemOf(attention, plan, cut, arrays.q, arrays.k, key.IfAny()),
-                                             arrays};
+  const attention::ValuelessKey key = position::KeyOfSchemes<T>(attention);
+  const attention::WeightsProblem<T> problem{attention::ProblemOf(attention, plan, cut, arrays.q, arrays.k, key), arrays};
   const WeightsCall<T> call{problem, layout.schemes(), layout.facts()};
   const int64_t tasks = shape.batch * arrays.heads.extent[0] * attention::DivideUp(arrays.rows.extent[0], cut.panel);
   memory.Run(executor, ScoreWork(shape, shape.kv_len), tasks,

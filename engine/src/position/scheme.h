@@ -10,8 +10,7 @@
 
 #include <cstdint>
 
-#include "attention/plan.h"
-#include "attention/valueless_key.h"
+#include "attention/problem.h"
 #include "core/arena.h"
 #include "heed/attention.h"
 #include "position/blocks.h"
@@ -97,7 +96,7 @@ struct SchemeCall {
   int64_t sums() const { return 0; }
   void Clear(int64_t /*sum*/) const {}
   void Finish(int64_t /*sum*/) const {}
-  // Of one that brings a key without a value (position/valueless_key.h), where its gradient is wanted: sums over rows, which
+  // Of one that brings a key without a value (see KeyOfSchemes), where its gradient is wanted: sums over rows, which
   // may run beside each other.
   int64_t key_sums() const { return 0; }
   void SumKey(const attention::ValuelessKeyGradients&, int64_t /*sum*/) const {}

@@ -94,6 +94,22 @@ void ForEachSchemeGradient(const Attention& attention, Gradients& gradients, con
   ForEachScheme([&]<class Scheme>() { Scheme::ForEachGradient(attention, gradients, visit); });
 }
 
+// The key without a value that a scheme of the call brings, at most one of them. Such a scheme says `static double
+// KeyScore(const Attention&, int64_t row, int64_t head, int64_t query)`, and KeyTangent of the tangents of its tables in the
+// place of Attention. tangents: of a call that has some, else null.
+template <class T>
+attention::ValuelessKey KeyOfSchemes(const Attention& attention, const BiasGradients<T>* tangents = nullptr) {
+  attention::ValuelessKey key;
+  ForEachScheme([&]<class Scheme>() {
+    if constexpr (requires { Scheme::KeyScore(attention, 0, 0, 0); }) {
+      if (!Scheme::Present(attention)) return;
+      key.score = [&attention](auto... place) { return Scheme::KeyScore(attention, place...); };
+      key.tangent = [tangents](auto... place) { return tangents ? Scheme::KeyTangent(*tangents, place...) : 0.0; };
+    }
+  });
+  return key;
+}
+
 template <class Sight>
 concept JudgesPairs = requires(const Sight& sight, const attention::PairBlock& pairs) { sight.Judge(pairs); };
 
