@@ -102,6 +102,14 @@ struct SchemeCall {
   void SumKey(const attention::ValuelessKeyGradients&, int64_t /*sum*/) const {}
 };
 
+// What a scheme's SIMD part knows of the worker that it belongs to.
+struct HookPlace {
+  const attention::Plan& plan;
+  const attention::Cut& cut;
+  simd::Ahead& ahead;  // memory that the worker will need soon
+  int64_t output_row;  // where its rows behind the values begin, see SchemeCall::output_rows
+};
+
 }  // namespace heed::position
 
 #endif  // HEED_POSITION_SCHEME_H_

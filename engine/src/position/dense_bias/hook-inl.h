@@ -20,7 +20,6 @@
 #include "attention/position_hook-inl.h"
 #include "hwy/highway.h"
 #include "position/dense_bias/scheme.h"
-#include "position/hook_place.h"
 #include "simd/lane_sums-inl.h"
 #include "simd/transpose-inl.h"
 

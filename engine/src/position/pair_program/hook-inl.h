@@ -14,7 +14,6 @@
 #include "attention/mask-inl.h"
 #include "attention/position_hook-inl.h"
 #include "hwy/highway.h"
-#include "position/hook_place.h"
 #include "position/offset-inl.h"
 #include "position/pair_program/scheme.h"
 #include "position/pair_program/strip-inl.h"

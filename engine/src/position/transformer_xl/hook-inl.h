@@ -13,7 +13,6 @@
 
 #include "attention/position_hook-inl.h"
 #include "hwy/highway.h"
-#include "position/hook_place.h"
 #include "position/offset_panel-inl.h"
 #include "position/transformer_xl/scheme.h"
 #include "simd/lane_sums-inl.h"
