@@ -37,17 +37,17 @@ struct NoSight {
   bool Hidden(int64_t /*b*/, int64_t /*h*/, int64_t /*i*/, int64_t /*j*/) const { return false; }
 };
 
-// What a scheme says of its options. Scheme stands for the class that derives from this and adds
+// What a scheme says of its options. Self is the class that derives from this and adds
 //   static bool Present(const Attention&);
 //       whether a call asks for it
 //   static void Check(const Attention&, const Shape&);
 //       throws InvalidArgument; value_dim is -1 where a call has no values
-//   static void ForEachArray(Options& attention, visit);
-//       calls visit(name, table) for the arrays behind its option
-//   static void ForEachGradient(const Attention&, Gradients&, visit);
-//       calls visit(name, gradient, pointer to the table that it belongs to or null)
+//   static void ForEachTable(Options& attention, Gradients&, visit);
+//       calls visit(name, pointer to a table behind its option or null, name of its gradient, gradient), or visit(name,
+//       pointer) for a table without a gradient
 //   template <class T> using Call = ..;
 //       derives from SchemeCall
+template <class Self>
 struct Scheme {
   // Whether it hides pairs of queries and keys, and which. A sight may also have `attention::Seen Judge(PairBlock) const`,
   // which says of many pairs at once whether all, some or none of them are seen.
@@ -62,6 +62,21 @@ struct Scheme {
   static constexpr bool kHasGradientTangents = false;
   // Whether no panel of the backward pass has queries of two heads.
   static constexpr bool kHeadByHead = true;
+
+  // Calls visit(name, table) for the arrays behind its option, and visit(name, gradient, pointer to the table or null).
+  template <class Options, class Visit>
+  static void ForEachArray(Options& attention, const Visit& visit) {
+    const BiasGradients<float> none;
+    Self::ForEachTable(attention, none, [&](const char* name, auto* table, auto&&...) {
+      if (table) visit(name, *table);
+    });
+  }
+  template <class Gradients, class Visit>
+  static void ForEachGradient(const Attention& attention, Gradients& gradients, const Visit& visit) {
+    Self::ForEachTable(attention, gradients, [&](const char*, const auto* table, auto&&... gradient) {
+      if constexpr (sizeof...(gradient) > 0) visit(gradient..., table);
+    });
+  }
 };
 
 // A scheme for the time of one call: constructed from (facts, gradients wanted) where it is present, shared by all workers. In
