@@ -2,7 +2,6 @@
 #include "heed/attention.h"
 
 #include "core/operand.h"
-#include "dispatch/call_checks.h"
 #include "dispatch/calls.h"
 #include "heed/error.h"
 

@@ -5,9 +5,9 @@
 #include <type_traits>
 
 #include "attention/problem.h"
-#include "dispatch/backward_layout.h"
 #include "dispatch/calls.h"
 #include "dispatch/kernels.h"
+#include "dispatch/layouts.h"
 #include "heed/element.h"
 #include "heed/log_sum_exp.h"
 #include "heed/portable_math.h"

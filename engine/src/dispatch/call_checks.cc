@@ -1,4 +1,4 @@
-#include "dispatch/call_checks.h"
+#include "dispatch/calls.h"
 
 #include "core/arrays.h"
 #include "core/refuse.h"

@@ -3,8 +3,8 @@
 
 #include "attention/problem.h"
 #include "dispatch/calls.h"
-#include "dispatch/forward_layout.h"
 #include "dispatch/kernels.h"
+#include "dispatch/layouts.h"
 
 namespace heed::attention {
 
