@@ -20,8 +20,8 @@
 #include <span>
 
 #include "attention/gradient_home-inl.h"
+#include "attention/layout_gradients-inl.h"
 #include "attention/normaliser-inl.h"
-#include "attention/pair_gradients-inl.h"
 #include "attention/panel-inl.h"
 #include "attention/position_hook-inl.h"
 #include "attention/problem.h"

@@ -1,6 +1,6 @@
 // What a tile of a panel of queries and a chunk of keys adds to the gradients, with weights P recomputed from its scores:
 //   dP = dO V^T    dS = P (dP - delta)    dV += P^T dO    dQ += dS K    dK += dS^T Q
-// in lanes of the type of computation. attention/row_gradients-inl.h and attention/pair_gradients-inl.h have the other layouts,
+// in lanes of the type of computation. attention/layout_gradients-inl.h has the other layouts,
 // attention/backward_tangent-inl.h has their tangents.
 #if defined(HEED_ATTENTION_GRADIENT_PRODUCTS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef HEED_ATTENTION_GRADIENT_PRODUCTS_INL_H_

@@ -9,6 +9,7 @@
 #endif
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <numbers>
@@ -169,6 +170,17 @@ HWY_INLINE void AddScalarTerms(const TilePlace& place, bool empty, T* tile, cons
     if (empty) std::fill(row + place.lane_begin, row + place.lane_end, T{0});
     for (int64_t w = place.lane_begin; w < place.used_end(); ++w) row[w] += term(j, w);
   }
+}
+
+// Calls visit(j, |position of key j of the place - position of the query of lane w|) for its keys, in their order.
+template <class Visit>
+HWY_INLINE void ForEachDistance(const attention::Plan& plan, const TilePlace& place, int64_t w, const Visit& visit) {
+  const attention::Order& order = plan.order();
+  const bool listed = order.listed();
+  const double own = listed ? order.QueryPositions(place.b)[place.queries[w]]
+                            : static_cast<double>(place.queries[w]) - static_cast<double>(plan.FirstOffset(place.b));
+  const double* keys = listed ? order.KeyPositions(place.b) + place.key : nullptr;
+  for (int64_t j = 0; j < place.keys; ++j) visit(j, std::abs((keys ? keys[j] : static_cast<double>(place.key + j)) - own));
 }
 
 }  // namespace heed::HWY_NAMESPACE

@@ -7,7 +7,6 @@
 #include <optional>
 #include <type_traits>
 
-#include "attention/layout.h"
 #include "attention/plan.h"
 #include "core/arena.h"
 #include "core/operand.h"
@@ -298,7 +297,7 @@ struct ScoreScratch {
   // Where the caller's rows have gaps between elements or another type.
   HeldRows<T> keys = room.Rows<T>(walked, held, room.facts.narrow, room.cut.head_dim);
   T* tanh = room.Take<T>(room.facts.attention.softcap ? room.cut.tile : 0, room.cut.panel);  // of soft-capped scores
-  // [D, panel] or half as many rows, as they are; see attention/pair_rows-inl.h
+  // [D, panel] or half as many rows, as they are; see attention/score_products-inl.h
   uint32_t* query_pairs = room.Take<uint32_t>(room.facts.InPairs(room.shape.head_dim), room.cut.panel);
   simd::Ahead ahead;
 };
@@ -406,7 +405,7 @@ struct BackwardScratch : Room, ScoreScratch<T> {
   T* few_d_scores = Take<T>(facts.QueriesInRows(), simd::kFewTileKeys);
   T* few_kept = Take<T>(facts.QueriesInRows(), simd::kFewTileKeys);
   T *few_d_queries = Take<T>(facts.QueriesInRows(), cut.head_dim), *few_before = Take<T>(facts.QueriesInRows(), cut.head_dim);
-  // See attention/pair_rows-inl.h; in pairs half as many rows.
+  // See attention/score_products-inl.h; in pairs half as many rows.
   uint32_t* d_out_pairs = Take<uint32_t>(facts.InPairs(shape.value_dim), cut.panel);
   uint32_t* out_pairs = Take<uint32_t>(facts.InPairs(shape.value_dim), cut.panel);
   uint32_t* query_row_pairs = Take<uint32_t>(facts.InPairs(cut.panel), cut.head_dim);

@@ -7,7 +7,6 @@
 #include "hwy/highway.h"
 
 #include "attention/forward-inl.h"
-#include "attention/weights-inl.h"
 #include "position/hook_set-inl.h"
 
 HWY_BEFORE_NAMESPACE();

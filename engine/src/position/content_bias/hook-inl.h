@@ -18,7 +18,7 @@
 #include "hwy/highway.h"
 #include "position/content_bias/queries-inl.h"
 #include "position/content_bias/scheme.h"
-#include "position/offset_panel-inl.h"
+#include "position/offset-inl.h"
 #include "simd/tile-inl.h"
 
 HWY_BEFORE_NAMESPACE();

@@ -4,7 +4,6 @@
 
 #include <cstdint>
 
-#include "position/scheme.h"
 #include "position/table_parts.h"
 
 namespace heed::position {

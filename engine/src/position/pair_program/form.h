@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "attention/order.h"
+#include "attention/plan.h"
 #include "heed/attention.h"
 #include "program/domains.h"
 #include "program/evaluation.h"
