@@ -4,8 +4,8 @@
 #include <cmath>
 #include <limits>
 
-#include "core/broadcast.h"
 #include "core/checked_integer.h"
+#include "core/validation.h"
 #include "simd/tuning.h"
 
 namespace heed::attention {

@@ -177,7 +177,7 @@ struct PanelPlace {
 };
 
 // Chunk `chunk` of the keys of one key head with piece `piece` of its queries, and the block of the call's work that it belongs
-// to (position/blocks.h).
+// to (position/scheme.h).
 struct ChunkPlace {
   int64_t b, kv_head, chunk, piece, block;
 };

@@ -5,7 +5,6 @@
 #include "core/regions.h"
 #include "core/validation.h"
 #include "heed/attention_check.h"
-#include "position/option_arrays.h"
 #include "position/scheme_set.h"
 
 namespace heed::dispatch {

@@ -8,7 +8,7 @@
 
 #include "attention/problem.h"
 #include "core/checked_integer.h"
-#include "position/blocks.h"
+#include "position/scheme.h"
 #include "simd/tuning.h"
 
 namespace heed::dispatch {

@@ -8,14 +8,65 @@
 #ifndef HEED_POSITION_SCHEME_H_
 #define HEED_POSITION_SCHEME_H_
 
+#include <algorithm>
+#include <array>
+#include <cstddef>
 #include <cstdint>
+#include <variant>
 
 #include "attention/problem.h"
 #include "core/arena.h"
+#include "core/arrays.h"
 #include "heed/attention.h"
-#include "position/blocks.h"
 
 namespace heed::position {
+
+// Which pairs of a batch row and a key head the backward pass takes one after the other, because they add to the same gradient.
+// Pairs are told apart by groups: those of one group share every entry of some gradient, those of different groups share none.
+// A block is a piece of a group, each with a copy of the gradient, or several whole groups. Pairs of a block run one after the
+// other, blocks at the same time. Everything follows from the shape, so the order of all sums does too.
+class Blocks {
+ public:
+  // Pairs that share nothing.
+  explicit Blocks(const Shape& shape) : batch_(shape.batch), heads_(shape.kv_heads), group_batch_(1), group_heads_(1) {}
+
+  // Batch rows, key heads or both share; their groups are cut in pieces, up to `copies`, while fewer than `enough` blocks are
+  // there.
+  void Share(bool batch, bool heads, int64_t enough, int64_t copies) {
+    if (batch) group_batch_ = batch_;
+    if (heads) group_heads_ = heads_;
+    if (groups() < enough) copies_ = std::clamp<int64_t>(group_batch_ * group_heads_, 1, copies);
+  }
+  // No more than `most` blocks, at least 1: fewer pieces of groups, then several groups a block.
+  void Limit(int64_t most) {
+    copies_ = std::clamp<int64_t>(most / std::max<int64_t>(1, groups()), 1, copies_);
+    merged_ = std::max<int64_t>(1, attention::DivideUp(groups(), most));
+  }
+
+  int64_t count() const { return attention::DivideUp(groups(), merged_) * copies_; }
+  // Pieces that each group is cut in; block x is piece x % copies() of its group.
+  int64_t copies() const { return copies_; }
+
+  // Calls visit(batch row, key head) for the pairs of a block, in their order.
+  template <class Visit>
+  void ForEachPair(int64_t block, const Visit& visit) const {
+    const int64_t first = block / copies_ * merged_, last = std::min(first + merged_, groups());
+    const int64_t pairs = group_batch_ * group_heads_, copy = block % copies_;
+    for (int64_t group = first; group < last; ++group) {
+      const int64_t across = std::max<int64_t>(1, heads_ / std::max<int64_t>(1, group_heads_));
+      const int64_t b = group / across * group_batch_, head = group % across * group_heads_;
+      for (int64_t x = copy * pairs / copies_; x < (copy + 1) * pairs / copies_; ++x)
+        visit(b + x / group_heads_, head + x % group_heads_);
+    }
+  }
+
+ private:
+  int64_t groups() const { return batch_ == 0 || heads_ == 0 ? 0 : batch_ / group_batch_ * (heads_ / group_heads_); }
+
+  int64_t batch_, heads_;
+  int64_t group_batch_, group_heads_;  // batch rows and key heads of a group
+  int64_t copies_ = 1, merged_ = 1;    // pieces of a group, groups of a block; one of them is 1
+};
 
 enum class Pass { kForward, kTangent, kBackward, kBackwardTangent };
 
@@ -124,6 +175,21 @@ struct HookPlace {
   simd::Ahead& ahead;  // memory that the worker will need soon
   int64_t output_row;  // where its rows behind the values begin, see SchemeCall::output_rows
 };
+
+// Checks that tables by offset share. All throw InvalidArgument.
+
+template <int Rank>
+std::array<int64_t, static_cast<std::size_t>(Rank)> ExtentOf(const Table<Rank>& table) {
+  return std::visit([](const auto& view) { return core::ExtentsOf(view).extent; }, table);
+}
+
+// How many rows, 2M+1 of them, a table may have so that vectors of 32-bit numbers can hold their indices, or those of their
+// products with a panel of 64 queries.
+constexpr int64_t kMostOffsets = int64_t{1} << 30, kMostMultipliedOffsets = int64_t{1} << 25;
+void CheckOffsetRows(const char* name, int64_t rows, int64_t most);
+
+// Tables by whole offsets need whole positions.
+void CheckWholePositions(const char* scheme, const Attention& attention);
 
 }  // namespace heed::position
 

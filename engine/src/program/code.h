@@ -90,6 +90,17 @@ class CodeBuilder {
   std::map<Key, int> known_;
 };
 
+// Reverse mode: adds to `builder` what turns `gradient`, that of instruction `result`, into the gradients of `targets`. What
+// targets are made of is not looked into. Returns one instruction for each target, -1 where the result does not depend on it.
+std::vector<int> Differentiate(CodeBuilder& builder, int result, int gradient, const std::vector<int>& targets);
+
+// Programs as text, one instruction after the other: how they cross from one language to another.
+// "score;head;read real 0 1;add 0 2": instructions by name, each with the numbers of earlier ones; the last is the result.
+// Constants and reads say their kind, reads their table, inner products both tables and how many indices are of the first.
+std::string ToText(const Code& code);
+// Throws InvalidArgument that names the instruction.
+Code FromText(const std::string& text);
+
 }  // namespace heed::program
 
 #endif  // HEED_PROGRAM_CODE_H_

@@ -1,4 +1,4 @@
-#include "program/text.h"
+#include "program/code.h"
 
 #include <charconv>
 #include <cmath>

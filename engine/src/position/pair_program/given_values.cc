@@ -1,4 +1,4 @@
-#include "position/pair_program/given_values.h"
+#include "position/pair_program/call_code.h"
 
 #include <cmath>
 #include <limits>

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <map>
 
-#include "position/pair_program/given_values.h"
+#include "position/pair_program/call_code.h"
 #include "program/arithmetic.h"
 
 namespace heed::position {

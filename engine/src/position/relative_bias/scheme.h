@@ -5,7 +5,6 @@
 #include <cstdint>
 
 #include "position/scheme.h"
-#include "position/table_checks.h"
 #include "position/table_parts.h"
 
 namespace heed::position {

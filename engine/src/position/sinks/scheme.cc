@@ -6,7 +6,6 @@
 
 #include "core/refuse.h"
 #include "core/validation.h"
-#include "position/table_checks.h"
 
 namespace heed::position {
 namespace {

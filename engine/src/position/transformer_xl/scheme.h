@@ -6,7 +6,6 @@
 #include <optional>
 
 #include "position/scheme.h"
-#include "position/table_checks.h"
 #include "position/table_parts.h"
 
 namespace heed::position {
