@@ -58,7 +58,7 @@ class ForwardPanel {
     Prepare(place);
     if (KeysOfSplit(split).empty()) return StateIn(part).Reset();
     Walk(StateIn(scratch_.minus_max), split);
-    std::copy_n(scratch_.minus_max, PartSize(), part);
+    std::copy_n(scratch_.minus_max, problem_.part_size(), part);
   }
 
   // Merges all splits of a panel, in their order, and writes the caller's output.
@@ -68,13 +68,13 @@ class ForwardPanel {
     const SoftmaxState<T> state = StateIn(scratch_.minus_max);
     bool any = false;
     for (int64_t split = 0; split < problem_.cut.splits; ++split) {
-      T* part = parts + split * PartSize();
+      T* part = parts + split * problem_.part_size();
       const SoftmaxState<T> other = StateIn(part);
       if (other.empty()) continue;
       if (any) {
         output_->Merge(state, other);
       } else {
-        std::copy_n(part, PartSize(), scratch_.minus_max);
+        std::copy_n(part, problem_.part_size(), scratch_.minus_max);
       }
       any = true;
     }
@@ -86,8 +86,6 @@ class ForwardPanel {
   }
 
  private:
-  int64_t PartSize() const { return attention::ForwardScratch<T>::SplitPart(shape_, problem_.cut, problem_.scheme_rows); }
-
   // The arrays of a state lie one after the other, in the scratch area and in parts alike, each with room for a full panel.
   SoftmaxState<T> StateIn(T* memory) const {
     const int64_t room = problem_.cut.panel;

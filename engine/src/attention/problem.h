@@ -90,10 +90,21 @@ struct ForwardOperands {
   TangentArrays<T> tangents{};
 };
 
+// Rows of a panel's output: values, those of schemes, the mean distance or origins of tangents.
+inline int64_t OutputRows(const Shape& shape, int64_t scheme_rows) { return shape.value_dim + scheme_rows + 1; }
+// Elements that a split hands on: six numbers a lane and the output, as ForwardScratch has them from minus_max to output.
+inline int64_t SplitPart(const Shape& shape, const Cut& cut, int64_t scheme_rows) {
+  return (6 + OutputRows(shape, scheme_rows)) * cut.panel;
+}
+
 template <class T>
 struct ForwardProblem : Problem, ForwardOperands<T> {
   int64_t scheme_rows = 0;  // rows that schemes, or tangents, carry along behind the output
   T* parts = nullptr;       // partial states of the splits, see SplitPart; null where panels are not split
+
+  int64_t part_size() const { return SplitPart(plan.shape(), cut, scheme_rows); }
+  // Of a split of a panel.
+  T* PartOf(int64_t panel, int64_t split) const { return parts + (panel * cut.splits + split) * part_size(); }
 
   bool wants_statistics() const {
     const heed::Statistics<T>& of = this->statistics;
@@ -323,10 +334,9 @@ struct ForwardScratch : Room, ScoreScratch<T> {
   // SoftmaxState.
   T *largest = Take<T>(cut.panel), *weighted = Take<T>(cut.panel);
   T *key_high = Take<T>(cut.panel), *key_low = Take<T>(cut.panel);
-  T* output =
-      Take<T>(OutputRows(shape, facts.scheme_rows), cut.panel);  // Dv, rows of schemes, mean distance or origins of tangents
-  T *few_output = Take<T>(facts.QueriesInRows(), cut.value_dim),
-    *few_before = Take<T>(facts.QueriesInRows(), cut.value_dim);  // and before the tile at hand
+  T* output = Take<T>(OutputRows(shape, facts.scheme_rows), cut.panel);
+  T* few_output = Take<T>(facts.QueriesInRows(), cut.value_dim);
+  T* few_before = Take<T>(facts.QueriesInRows(), cut.value_dim);  // the same before the tile at hand
   uint32_t* weight_pairs = Take<uint32_t>(facts.InPairs(cut.tile / 2), cut.panel);
   std::optional<TangentScratch<T>> tangents;
 
@@ -339,11 +349,6 @@ struct ForwardScratch : Room, ScoreScratch<T> {
   static bool HoldsCopies(const ScratchFacts& of) {
     return of.narrow && std::min(of.cut.split, of.shape.kv_len) <= simd::kHeldKeys &&
            PanelsOfKeyHead(of.cut, HeadsOfKeyHead(of.shape)) > 1;
-  }
-  static int64_t OutputRows(const Shape& shape, int64_t scheme_rows) { return shape.value_dim + scheme_rows + 1; }
-  // What a split hands on: everything from minus_max to output, one after the other.
-  static int64_t SplitPart(const Shape& shape, const Cut& cut, int64_t scheme_rows) {
-    return (6 + OutputRows(shape, scheme_rows)) * cut.panel;
   }
 };
 

@@ -140,19 +140,7 @@ void RunBackward(const Attention& attention, const BackwardArrays<T>& arrays, Wo
   for_each_sum([&](int64_t sum) { schemes.Finish(sum); });
 }
 
-template <class T>
-std::size_t BackwardBytes(const Attention& attention, const Shape& shape, Elements elements, int workers, bool tangents) {
-  const BiasGradients<T> none;
-  const Cut cut = attention::CutBackward(shape, sizeof(T), position::LimitsOf(attention));
-  return BackwardLayout<T>(attention, cut, shape, elements, WantedOperands(), AllGradients<T>(attention, tangents), workers,
-                           tangents ? &none : nullptr)
-      .Memory()
-      .bytes();
-}
-
 template void RunBackward(const Attention&, const BackwardArrays<float>&, Workspace&, Executor&);
 template void RunBackward(const Attention&, const BackwardArrays<double>&, Workspace&, Executor&);
-template std::size_t BackwardBytes<float>(const Attention&, const Shape&, Elements, int, bool);
-template std::size_t BackwardBytes<double>(const Attention&, const Shape&, Elements, int, bool);
 
 }  // namespace heed::dispatch

@@ -64,12 +64,6 @@ Elements ElementsOf(const Input& array) {
 }
 inline Elements ElementsOf(int element_bytes) { return element_bytes == 2 ? Elements::kNarrow : Elements::kOwn; }
 
-// Bytes of workspace for a call with all gradients and `workers` workers. tangents: whether it has some.
-template <class T>
-std::size_t ForwardBytes(const Attention& attention, const Shape& shape, Elements elements, int workers, bool tangents);
-template <class T>
-std::size_t BackwardBytes(const Attention& attention, const Shape& shape, Elements elements, int workers, bool tangents);
-
 }  // namespace heed::dispatch
 
 #endif  // HEED_DISPATCH_CALLS_H_

@@ -84,18 +84,9 @@ void RunWeights(const Attention& attention, const WeightsArrays<T>& arrays, Work
              [&](core::TaskQueue& queue, std::byte* scratch) { ForwardKernelsInUse<T>().weights(call, queue, scratch); });
 }
 
-template <class T>
-std::size_t ForwardBytes(const Attention& attention, const Shape& shape, Elements elements, int workers, bool tangents) {
-  const Cut cut = attention::CutForward(attention, shape, sizeof(T), tangents);
-  const BiasGradients<T> none;
-  return ForwardLayout<T>(attention, cut, shape, elements, workers, tangents ? &none : nullptr).Memory(workers).bytes();
-}
-
 template void RunForward(const Attention&, const ForwardArrays<float>&, Workspace&, Executor&);
 template void RunForward(const Attention&, const ForwardArrays<double>&, Workspace&, Executor&);
 template void RunWeights(const Attention&, const WeightsArrays<float>&, Workspace&, Executor&);
 template void RunWeights(const Attention&, const WeightsArrays<double>&, Workspace&, Executor&);
-template std::size_t ForwardBytes<float>(const Attention&, const Shape&, Elements, int, bool);
-template std::size_t ForwardBytes<double>(const Attention&, const Shape&, Elements, int, bool);
 
 }  // namespace heed::dispatch

@@ -38,7 +38,7 @@ class ForwardLayout {
   const attention::ScratchFacts& facts() const { return facts_; }
   ForwardTasks& tasks() { return tasks_; }
   // Elements that one split hands on.
-  int64_t PartSize() const { return attention::ForwardScratch<T>::SplitPart(facts_.shape, facts_.cut, facts_.scheme_rows); }
+  int64_t PartSize() const { return attention::SplitPart(facts_.shape, facts_.cut, facts_.scheme_rows); }
 
   // Lays out what all workers share; returns the partial states of all splits, null where panels are not split.
   T* LayShared(core::Arena& arena) {
