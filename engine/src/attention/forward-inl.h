@@ -281,12 +281,9 @@ class WeightsPanel {
   }
 
   void Exponentiate(const TilePlace& place) {
-    const int64_t step = static_cast<int64_t>(hn::Lanes(d_));
-    for (int64_t j = 0; j < place.keys; ++j)
-      for (int64_t w = place.lane_begin; w < place.lane_end; w += step) {
-        T* at = scratch_.scores + j * place.panel + w;
-        hn::Store(normaliser_.At(w).Weight(at), d_, at);
-      }
+    ForEachVector(d_, place, [&](int64_t at, int64_t, int64_t w) HWY_ATTR {
+      hn::Store(normaliser_.At(w).Weight(scratch_.scores + at), d_, scratch_.scores + at);
+    });
   }
 
   static constexpr hn::ScalableTag<T> d_{};

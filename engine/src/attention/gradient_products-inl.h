@@ -204,21 +204,11 @@ class GradientProducts {
 
   // Queries for dK: in pairs as they are, and then the sums are scaled.
   PanelSource<T> Queries() const {
-    return {.operand = problem_.q,
-            .plan = problem_.plan,
-            .elements = shape_.head_dim,
-            .factor = static_cast<T>(problem_.plan.scale()),
-            .uniform = Uniform::kSkip,
-            .scratch = scratch_.rows};
+    return {problem_.q, problem_.plan, static_cast<T>(problem_.plan.scale()), Uniform::kSkip, scratch_.rows};
   }
   // Rows of Dv elements as they are.
   PanelSource<T> ValueRows(const core::Input& operand) const {
-    return {.operand = operand,
-            .plan = problem_.plan,
-            .elements = shape_.value_dim,
-            .factor = T{1},
-            .uniform = Uniform::kTake,
-            .scratch = scratch_.rows};
+    return {operand, problem_.plan, T{1}, Uniform::kTake, scratch_.rows};
   }
 
   // The panel's rows in the type of computation, and zeros up to `room` rows.

@@ -48,7 +48,7 @@ void PackPairColumns(const Panel& panel, const attention::Lanes<T>& lanes, Panel
     source.factor = 1;
     return PackColumns(panel, lanes, source, reinterpret_cast<T*>(columns));
   }
-  const int64_t pairs = attention::DivideUp(source.elements, 2), whole = source.elements / 2;
+  const int64_t pairs = attention::DivideUp(source.elements(), 2), whole = source.elements() / 2;
   for (int64_t x = 0; x < panel.heads; ++x) {
     const BrainRows rows = BrainRowsOf(source, panel, x);
     const int64_t first = x * panel.count;
@@ -62,7 +62,7 @@ void PackPairColumns(const Panel& panel, const attention::Lanes<T>& lanes, Panel
     }
     for (int64_t w = 0; w < panel.count; ++w)
       for (int64_t p = packed; p < pairs; ++p)
-        columns[p * panel.width + first + w] = (left >> w & 1) != 0 ? 0U : ElementPair(rows, w, p, source.elements);
+        columns[p * panel.width + first + w] = (left >> w & 1) != 0 ? 0U : ElementPair(rows, w, p, source.elements());
   }
   if (panel.used() == panel.width) return;
   for (int64_t p = 0; p < pairs; ++p) std::fill(columns + p * panel.width + panel.used(), columns + (p + 1) * panel.width, 0U);
@@ -87,13 +87,13 @@ void PackPairRows(const Panel& panel, const attention::Lanes<T>& lanes, PanelSou
   const auto element = [&](const uint16_t* of, int64_t c) { return of ? of[c * step] : uint16_t{0}; };
   for (int64_t w = 0; w < panel.width; w += 2) {
     uint32_t* to = packed + w / 2 * padded;
-    std::fill(to + source.elements, to + padded, 0U);
+    std::fill(to + source.elements(), to + padded, 0U);
     const uint16_t *even = row(w), *odd = row(w + 1);
     if (even && odd && step == 1) {
-      LaySideBySide(even, odd, source.elements, to);
+      LaySideBySide(even, odd, source.elements(), to);
       continue;
     }
-    for (int64_t c = 0; c < source.elements; ++c) to[c] = element(even, c) | uint32_t{element(odd, c)} << 16;
+    for (int64_t c = 0; c < source.elements(); ++c) to[c] = element(even, c) | uint32_t{element(odd, c)} << 16;
   }
 }
 
@@ -119,7 +119,7 @@ bool AllFinitePairs(const Panel& panel, const attention::Lanes<T>& lanes, const 
   bool finite = true;
   for (int64_t w = 0; w < panel.used(); ++w) {
     const BrainRows rows = BrainRowsOf(source, panel, w / panel.count);
-    for (int64_t c = 0; c < source.elements && (left >> w & 1) == 0; ++c)
+    for (int64_t c = 0; c < source.elements() && (left >> w & 1) == 0; ++c)
       finite &= AllFiniteBrain(rows.At(w % panel.count, c), 1);
   }
   return finite;

@@ -52,12 +52,7 @@ class TangentOutput final : public LaneOutput<T> {
     LaneOutput<T>::Walk(walk);
     const attention::Plan& plan = problem_.plan;
     if (tangents_.q.present()) {
-      const PanelSource<T> queries{.operand = tangents_.q,
-                                   .plan = plan,
-                                   .elements = shape_.head_dim,
-                                   .factor = scores_.Factor(),
-                                   .uniform = Uniform::kSkip,
-                                   .scratch = scratch_.rows};
+      const PanelSource<T> queries{tangents_.q, plan, scores_.Factor(), Uniform::kSkip, scratch_.rows};
       PackColumns(*panel_, scratch_.lanes, queries, scratch_.tangents->queries);
     }
     const auto [begin, end] = walk.walked;
@@ -231,12 +226,10 @@ class TangentOutput final : public LaneOutput<T> {
 
   // What dropout has made 0 of the weights is so in their products too.
   void Drop(const TilePlace& place, const T* weights, T* weighted) const {
-    for (int64_t j = 0; j < place.keys; ++j)
-      for (int64_t w = place.lane_begin; w < place.lane_end; w += kLanes) {
-        T* at = weighted + j * place.panel + w;
-        const auto dropped = hn::Eq(hn::Load(d_, weights + j * place.panel + w), hn::Zero(d_));
-        hn::Store(hn::IfThenZeroElse(dropped, hn::Load(d_, at)), d_, at);
-      }
+    ForEachVector(d_, place, [&](int64_t at, int64_t, int64_t) HWY_ATTR {
+      const auto dropped = hn::Eq(hn::Load(d_, weights + at), hn::Zero(d_));
+      hn::Store(hn::IfThenZeroElse(dropped, hn::Load(d_, weighted + at)), d_, weighted + at);
+    });
   }
 
   // sums[c, w] += sum over the keys of a strip of rows[j, c] * tile[j, w].
