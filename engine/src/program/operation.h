@@ -103,7 +103,7 @@ struct OperationFacts {
   int operands;
   Typing typing;
 };
-constexpr OperationFacts kOperations[] = {
+inline constexpr OperationFacts kOperations[] = {
 #define HEED_PROGRAM_FACTS(name, text, operands, typing) {text, operands, Typing::typing},
     HEED_PROGRAM_OPERATIONS(HEED_PROGRAM_FACTS)
 #undef HEED_PROGRAM_FACTS
