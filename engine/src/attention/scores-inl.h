@@ -21,7 +21,7 @@
 #include "attention/problem.h"
 #include "attention/score_products-inl.h"
 #include "attention/sight-inl.h"
-#include "simd/tanh-inl.h"
+#include "simd/exp2-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace heed::HWY_NAMESPACE {

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "core/refuse.h"
-#include "program/arithmetic.h"
+#include "program/operation.h"
 
 namespace heed::program {
 namespace {

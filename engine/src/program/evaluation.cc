@@ -5,7 +5,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "program/arithmetic.h"
+#include "program/operation.h"
 
 namespace heed::program {
 

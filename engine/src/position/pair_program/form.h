@@ -6,7 +6,7 @@
 
 #include "attention/plan.h"
 #include "heed/attention.h"
-#include "program/domains.h"
+#include "program/code.h"
 #include "program/evaluation.h"
 #include "program/table_reader.h"
 

@@ -6,7 +6,7 @@
 #include <set>
 #include <tuple>
 
-#include "program/arithmetic.h"
+#include "program/operation.h"
 #include "simd/tuning.h"
 
 namespace heed::position {

@@ -6,7 +6,7 @@
 #include <map>
 
 #include "position/pair_program/call_code.h"
-#include "program/arithmetic.h"
+#include "program/operation.h"
 
 namespace heed::position {
 using program::Interval;
