@@ -7,9 +7,8 @@
 #include "attention/plan.h"
 #include "bench/plans/task_costs.h"
 #include "core/task_loop.h"
-#include "dispatch/backward_layout.h"
-#include "dispatch/call_checks.h"
-#include "dispatch/forward_layout.h"
+#include "dispatch/calls.h"
+#include "dispatch/layouts.h"
 #include "position/scheme_set.h"
 
 namespace heed {

@@ -7,9 +7,7 @@
 
 #include "attention/problem.h"
 #include "bench/plans/call_plan.h"
-#include "dispatch/backward_tasks.h"
-#include "dispatch/finish_tasks.h"
-#include "dispatch/forward_tasks.h"
+#include "dispatch/tasks.h"
 
 namespace heed::plans {
 

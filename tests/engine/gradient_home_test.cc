@@ -52,7 +52,7 @@ struct Call {
     cut.pieces = pieces;
     cut.piece = pieces == 1 ? cut.panels : 1;
     problem = std::make_unique<attention::BackwardProblem<float>>(
-        attention::BackwardProblem<float>{attention::ProblemOf(attention, plan, cut, {}, {}, nullptr), {}, {}});
+        attention::BackwardProblem<float>{attention::ProblemOf(attention, plan, cut, {}, {}, {}), {}, {}});
     const auto view = [](Elements& rows, int64_t count, int64_t width) {
       return core::OperandOf(View<float, 4>::Contiguous(rows.data(), {1, 1, count, width}));
     };

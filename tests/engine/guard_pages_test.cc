@@ -13,7 +13,7 @@
 #include "heed/cache.h"
 #include "heed/dropout.h"
 #include "heed/rotary.h"
-#include "position/option_arrays.h"
+#include "position/scheme_set.h"
 #include "reference/random_cases.h"
 #include "reference/trial_arrays.h"
 #include "reference/trial_setup.h"

@@ -13,7 +13,7 @@
 #include "heed/attention.h"
 #include "heed/cache.h"
 #include "heed/dropout.h"
-#include "position/option_arrays.h"
+#include "position/scheme_set.h"
 #include "reference/formulas.h"
 #include "reference/random_cases.h"
 #include "reference/random_tables.h"

@@ -13,7 +13,7 @@
 
 #include "attention/sight-inl.h"
 #include "core/arena.h"
-#include "core/broadcast.h"
+#include "core/validation.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace heed::HWY_NAMESPACE {

@@ -7,7 +7,7 @@
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
 
-#include "simd/tanh-inl.h"
+#include "simd/exp2-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace heed::HWY_NAMESPACE {

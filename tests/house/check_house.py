@@ -35,8 +35,8 @@ SCHEMES = pathlib.Path("engine/src/position")
 # The layouts of products and their classes, and who may name them: where they are listed and chosen, and their own files.
 LAYOUT = re.compile(r"\bLayout::k\w+|\b(?:Lane|Row|Pair)Scores\b|\b(?:Lane|Row|Rounded)Output(?:OfTiles)?\b|\b(?:Row|Pair|Rounded)Gradients\b")
 ATTENTION = pathlib.Path("engine/src/attention")
-NAMES_LAYOUTS = [ATTENTION / name for name in ("layout.cc", "score_products-inl.h", "panel_output-inl.h", "tangent_output-inl.h", "row_output-inl.h", "row_gradients-inl.h",
-                                             "pair_gradients-inl.h")]
+NAMES_LAYOUTS = [ATTENTION / name for name in ("layout.cc", "score_products-inl.h", "panel_output-inl.h", "tangent_output-inl.h", "row_output-inl.h",
+                                             "layout_gradients-inl.h")]
 # Headers with a folder in their name that the engine may use besides its own.
 ENGINE_FOREIGN = ("hwy/", "sys/")
 # Who may look at the double-precision reference: tests, benches and `heed check`.

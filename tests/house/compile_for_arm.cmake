@@ -12,8 +12,7 @@ endif()
 file(MAKE_DIRECTORY ${WORK}/include)
 file(CREATE_LINK ${highway}/hwy ${WORK}/include/hwy SYMBOLIC)
 list(TRANSFORM FOLDERS PREPEND -I)
-foreach(source dispatch/forward_kernel dispatch/backward_kernel position/hook_set dispatch/packed_matrix
-    mixers/linear_attention/linear_attention mixers/gated_delta/gated_delta mixers/step)
+foreach(source dispatch/forward_kernel dispatch/backward_kernel position/hook_set dispatch/packed_matrix mixers/mixers)
   get_filename_component(kernel ${source} NAME)
   execute_process(
     COMMAND ${compiler} -std=c++20 -O1 -Wall -Wextra -Wno-unused-parameter -Werror -c ${SOURCE}/engine/src/${source}.cc

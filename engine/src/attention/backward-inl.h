@@ -20,8 +20,8 @@
 #include <span>
 
 #include "attention/gradient_home-inl.h"
+#include "attention/layout_gradients-inl.h"
 #include "attention/normaliser-inl.h"
-#include "attention/pair_gradients-inl.h"
 #include "attention/panel-inl.h"
 #include "attention/position_hook-inl.h"
 #include "attention/problem.h"
@@ -81,7 +81,7 @@ class BackwardChunk {
   // See PanelArrays.
   bool ZeroSums() const {
     const View<const T, 3>& d_lse = problem_.tangents.wanted ? problem_.tangents.d_lse : problem_.d_lse;
-    return !d_lse.present() && !scores_.transforms() && !problem_.valueless_key;
+    return !d_lse.present() && !scores_.transforms() && !problem_.valueless_key.present();
   }
 
   void RunPanel(int64_t b, int64_t h, int64_t kv_head, int64_t index) {

@@ -39,9 +39,9 @@ class BackwardTangents final : public GradientProducts<T> {
                    std::span<PositionHook<T>* const> hooks, const Normaliser<T>& normaliser)
       : GradientProducts<T>(problem, scratch, scores, hooks, normaliser),
         of_(problem.tangents),
-        in_(scratch.tangents),
-        key_tangents_(scratch.tangents.keys, shape_.head_dim),
-        value_tangents_(scratch.tangents.values, shape_.value_dim) {}
+        in_(*scratch.tangents),
+        key_tangents_(scratch.tangents->keys, shape_.head_dim),
+        value_tangents_(scratch.tangents->values, shape_.value_dim) {}
 
   // Every sum has two products.
   bool stores() const override { return false; }

@@ -23,7 +23,6 @@
 #include "attention/row_output-inl.h"
 #include "attention/scores-inl.h"
 #include "attention/softmax_state-inl.h"
-#include "attention/valueless_key-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace heed::HWY_NAMESPACE {
@@ -59,7 +58,7 @@ class ForwardPanel {
     Prepare(place);
     if (KeysOfSplit(split).empty()) return StateIn(part).Reset();
     Walk(StateIn(scratch_.minus_max), split);
-    std::copy_n(scratch_.minus_max, PartSize(), part);
+    std::copy_n(scratch_.minus_max, problem_.part_size(), part);
   }
 
   // Merges all splits of a panel, in their order, and writes the caller's output.
@@ -69,13 +68,13 @@ class ForwardPanel {
     const SoftmaxState<T> state = StateIn(scratch_.minus_max);
     bool any = false;
     for (int64_t split = 0; split < problem_.cut.splits; ++split) {
-      T* part = parts + split * PartSize();
+      T* part = parts + split * problem_.part_size();
       const SoftmaxState<T> other = StateIn(part);
       if (other.empty()) continue;
       if (any) {
         output_->Merge(state, other);
       } else {
-        std::copy_n(part, PartSize(), scratch_.minus_max);
+        std::copy_n(part, problem_.part_size(), scratch_.minus_max);
       }
       any = true;
     }
@@ -87,8 +86,6 @@ class ForwardPanel {
   }
 
  private:
-  int64_t PartSize() const { return attention::ForwardScratch<T>::SplitPart(shape_, problem_.cut, problem_.scheme_rows); }
-
   // The arrays of a state lie one after the other, in the scratch area and in parts alike, each with room for a full panel.
   SoftmaxState<T> StateIn(T* memory) const {
     const int64_t room = problem_.cut.panel;
@@ -152,7 +149,7 @@ class ForwardPanel {
   // output[c, w] becomes out[w, c], normalised; rows without a key become 0.
   void Finish(const SoftmaxState<T>& state) {
     TakeValuelessKey(problem_, panel_, scratch_.lanes, state, scratch_.scores);
-    if (problem_.valueless_key) output_->TakeValueless(scratch_.scores);
+    if (problem_.valueless_key.present()) output_->TakeValueless(scratch_.scores);
     WriteWeightStatistics(state);
     if (problem_.correction.present()) state.Keep(scratch_.largest, scratch_.weighted);
     state.Finish(d_, static_cast<T>(problem_.dropout.kept_scale));
@@ -209,6 +206,93 @@ class ForwardPanel {
   std::optional<attention::PanelPlace> next_;
   Panel panel_{};
   PanelArrays<T> arrays_{};
+};
+
+// The weights of a panel written out, for those who ask: p = exp(s - lse) from the log-sum-exp of the forward pass.
+template <class T>
+class WeightsPanel {
+ public:
+  WeightsPanel(const attention::WeightsProblem<T>& problem, attention::ForwardScratch<T>& scratch,
+               std::span<PositionHook<T>* const> hooks)
+      : problem_(problem),
+        scratch_(scratch),
+        hooks_(hooks),
+        scores_(problem, scratch, hooks),
+        normaliser_(problem, scratch.lanes, scratch.minus_max, scratch.weighted, scratch.largest, scratch.sum) {}
+
+  // Panel `index` of the chosen rows, for the chosen head `slot`.
+  void Run(int64_t b, int64_t slot, int64_t index) {
+    const attention::Cut& cut = problem_.cut;
+    const Shape& shape = problem_.plan.shape();
+    const int64_t head = problem_.heads(slot), first = index * cut.panel;
+    const int64_t count = std::min(cut.panel, problem_.rows.extent[0] - first);
+    for (int64_t x = 0; x < count; ++x)
+      for (int64_t j = 0; j < shape.kv_len; ++j) problem_.weights(b, slot, first + x, j) = T{0};
+    // Chosen rows need not be neighbours: each distinct panel of the plan is walked once for the rows that lie in it.
+    int64_t done = -1;
+    for (int64_t x = 0; x < count; ++x) {
+      const int64_t panel = problem_.rows(first + x) / cut.panel;
+      if (panel == done) continue;
+      done = panel;
+      RunPanel(b, head, slot, panel, first, count);
+    }
+  }
+
+ private:
+  void RunPanel(int64_t b, int64_t head, int64_t slot, int64_t index, int64_t first, int64_t count) {
+    panel_ = MakePanel(problem_.plan, problem_.cut, b, head, index, scratch_.lanes);
+    const attention::KeyRange& reach = panel_.range.reach;
+    if (reach.empty()) return;
+    const Shape& shape = problem_.plan.shape();
+    T *lse = scratch_.minus_max, *correction = scratch_.weighted;
+    for (int64_t w = 0; w < panel_.count; ++w) lse[w] = problem_.lse(b, head, panel_.begin + w);
+    HideRowsWithoutWeights(panel_, lse, scratch_.lanes);
+    scores_.Begin(panel_, head / (shape.q_heads / shape.kv_heads), {0, shape.kv_len});
+    const PanelArrays<T> arrays{.b = b,
+                                .head = head,
+                                .panel = panel_.width,
+                                .used = panel_.used(),
+                                .blind = scratch_.lanes.uniform | scratch_.lanes.idle,
+                                .queries = scratch_.queries,
+                                .output = scratch_.output};
+    for (PositionHook<T>* hook : hooks_) hook->Begin(arrays);
+    scores_.Survey(panel_, problem_.cut.tile, reach, scratch_.scores);
+    std::fill(lse + panel_.count, lse + panel_.width, -std::numeric_limits<T>::infinity());
+    std::fill_n(correction, panel_.width, T{0});
+    normaliser_.Set(panel_.width);
+    normaliser_.Prepare(panel_, problem_.cut.tile, scores_, scratch_.scores);
+    scores_.sight().ForEachTile(panel_, problem_.cut.tile, reach, [&](const TileSight& tile) HWY_ATTR {
+      for (const StripSight& strip : tile.strips()) Take(b, slot, first, count, strip);
+    });
+  }
+
+  void Take(int64_t b, int64_t slot, int64_t first, int64_t count, const StripSight& strip) {
+    if (strip.seen == Seen::kNone) return;
+    const TilePlace& place = strip.place;
+    scores_.Fill(strip, scratch_.scores);
+    if (strip.seen == Seen::kSome) scores_.Mask(place, -std::numeric_limits<T>::infinity(), scratch_.scores);
+    Exponentiate(place);
+    for (int64_t x = 0; x < count; ++x) {
+      const int64_t w = problem_.rows(first + x) - panel_.begin;
+      if (w < place.lane_begin || w >= place.used_end()) continue;
+      for (int64_t j = 0; j < place.keys; ++j)
+        problem_.weights(b, slot, first + x, place.key + j) = scratch_.scores[j * place.panel + w];
+    }
+  }
+
+  void Exponentiate(const TilePlace& place) {
+    ForEachVector(d_, place, [&](int64_t at, int64_t, int64_t w) HWY_ATTR {
+      hn::Store(normaliser_.At(w).Weight(scratch_.scores + at), d_, scratch_.scores + at);
+    });
+  }
+
+  static constexpr hn::ScalableTag<T> d_{};
+  const attention::WeightsProblem<T>& problem_;
+  attention::ForwardScratch<T>& scratch_;
+  std::span<PositionHook<T>* const> hooks_;
+  Scores<T> scores_;
+  Normaliser<T> normaliser_;
+  Panel panel_{};
 };
 
 }  // namespace heed::HWY_NAMESPACE

@@ -1,6 +1,6 @@
 // What a tile of a panel of queries and a chunk of keys adds to the gradients, with weights P recomputed from its scores:
 //   dP = dO V^T    dS = P (dP - delta)    dV += P^T dO    dQ += dS K    dK += dS^T Q
-// in lanes of the type of computation. attention/row_gradients-inl.h and attention/pair_gradients-inl.h have the other layouts,
+// in lanes of the type of computation. attention/layout_gradients-inl.h has the other layouts,
 // attention/backward_tangent-inl.h has their tangents.
 #if defined(HEED_ATTENTION_GRADIENT_PRODUCTS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef HEED_ATTENTION_GRADIENT_PRODUCTS_INL_H_
@@ -204,21 +204,11 @@ class GradientProducts {
 
   // Queries for dK: in pairs as they are, and then the sums are scaled.
   PanelSource<T> Queries() const {
-    return {.operand = problem_.q,
-            .plan = problem_.plan,
-            .elements = shape_.head_dim,
-            .factor = static_cast<T>(problem_.plan.scale()),
-            .uniform = Uniform::kSkip,
-            .scratch = scratch_.rows};
+    return {problem_.q, problem_.plan, static_cast<T>(problem_.plan.scale()), Uniform::kSkip, scratch_.rows};
   }
   // Rows of Dv elements as they are.
   PanelSource<T> ValueRows(const core::Input& operand) const {
-    return {.operand = operand,
-            .plan = problem_.plan,
-            .elements = shape_.value_dim,
-            .factor = T{1},
-            .uniform = Uniform::kTake,
-            .scratch = scratch_.rows};
+    return {operand, problem_.plan, T{1}, Uniform::kTake, scratch_.rows};
   }
 
   // The panel's rows in the type of computation, and zeros up to `room` rows.

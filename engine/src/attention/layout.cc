@@ -1,5 +1,3 @@
-#include "attention/layout.h"
-
 #include "attention/plan.h"
 #include "simd/tuning.h"
 

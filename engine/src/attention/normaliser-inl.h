@@ -16,7 +16,6 @@
 #include "attention/panel-inl.h"
 #include "attention/scores-inl.h"
 #include "attention/softmax_state-inl.h"
-#include "attention/valueless_key-inl.h"
 #include "heed/log_sum_exp.h"
 #include "hwy/highway.h"
 #include "simd/exp2-inl.h"

@@ -131,10 +131,11 @@ template <class T>
 struct PanelSource {
   core::Input operand;
   const attention::Plan& plan;
-  int64_t elements;
   T factor;
   Uniform uniform;
   T* scratch;  // [panel, elements]
+
+  int64_t elements() const { return operand.extent[3]; }
 
   // The lanes that are left out.
   uint64_t Left(const attention::Lanes<T>& lanes) const {
@@ -143,7 +144,7 @@ struct PanelSource {
   // The rows of head x of the panel.
   HeadRows<const T> Rows(const Panel& panel, int64_t x) const {
     const auto rows = QueriesOf(plan, operand, panel.b, panel.head + x);
-    return Native<T>(rows, panel.begin, panel.count, elements, false, scratch + x * panel.count * elements);
+    return Native<T>(rows, panel.begin, panel.count, elements(), false, scratch + x * panel.count * elements());
   }
 };
 
@@ -164,11 +165,11 @@ void PackRows(const Panel& panel, const attention::Lanes<T>& lanes, const PanelS
       }
       const T* row = rows.Row(i);
       if (rows.element_stride == 1) {
-        ScaleRow(row, source.elements, source.factor, to);
+        ScaleRow(row, source.elements(), source.factor, to);
       } else {
-        for (int64_t c = 0; c < source.elements; ++c) to[c] = source.factor * row[c * rows.element_stride];
+        for (int64_t c = 0; c < source.elements(); ++c) to[c] = source.factor * row[c * rows.element_stride];
       }
-      std::fill(to + source.elements, to + padded, T{0});
+      std::fill(to + source.elements(), to + padded, T{0});
     }
   }
   std::fill(packed + panel.used() * padded, packed + room * padded, T{0});
@@ -185,20 +186,20 @@ bool AreBlocks(const Panel& panel) {
 template <class T>
 void PackColumns(const Panel& panel, const attention::Lanes<T>& lanes, const PanelSource<T>& source, T* columns) {
   if (!AreBlocks<T>(panel) || panel.used() < panel.width) {
-    PackRows(panel, lanes, source, source.elements, panel.width, source.scratch);
-    return Transpose(source.scratch, source.elements, panel.width, source.elements, T{1}, columns, panel.width);
+    PackRows(panel, lanes, source, source.elements(), panel.width, source.scratch);
+    return Transpose(source.scratch, source.elements(), panel.width, source.elements(), T{1}, columns, panel.width);
   }
   for (int64_t x = 0; x < panel.heads; ++x) {
     const HeadRows<const T> rows = source.Rows(panel, x);
     const int64_t first = x * panel.count;
     const uint64_t left = source.Left(lanes) >> first;
     if (rows.element_stride == 1 && (left & attention::LowBits(panel.count)) == 0) {
-      Transpose(rows.data, rows.row_stride, panel.count, source.elements, source.factor, columns + first, panel.width);
+      Transpose(rows.data, rows.row_stride, panel.count, source.elements(), source.factor, columns + first, panel.width);
       continue;
     }
     for (int64_t w = 0; w < panel.count; ++w) {
       const T* row = (left >> w & 1) == 0 ? rows.Row(w) : nullptr;
-      for (int64_t c = 0; c < source.elements; ++c)
+      for (int64_t c = 0; c < source.elements(); ++c)
         columns[c * panel.width + first + w] = row ? source.factor * row[c * rows.element_stride] : T{0};
     }
   }

@@ -12,12 +12,11 @@
 #include <optional>
 #include <span>
 
-#include "attention/distances-inl.h"
 #include "attention/dropout-inl.h"
-#include "attention/pair_rows-inl.h"
 #include "attention/panel-inl.h"
 #include "attention/position_hook-inl.h"
 #include "attention/problem.h"
+#include "attention/score_products-inl.h"
 #include "attention/scores-inl.h"
 #include "attention/softmax_state-inl.h"
 #include "simd/tile-inl.h"

@@ -9,6 +9,7 @@
 #endif
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <numbers>
@@ -139,15 +140,20 @@ HWY_INLINE hn::Vec<D> NatsToBits(D d, hn::Vec<D> nats) {
   return hn::IfThenElse(too_large, hn::CopySign(highest, nats), bits);
 }
 
+// Calls visit(at, j, w) for all vectors of a tile: where they stand in it, and of which key and from which lane on.
+template <class D, class Visit>
+HWY_INLINE void ForEachVector(D d, const TilePlace& place, const Visit& visit) {
+  const int64_t step = static_cast<int64_t>(hn::Lanes(d));
+  for (int64_t j = 0; j < place.keys; ++j)
+    for (int64_t w = place.lane_begin; w < place.lane_end; w += step) visit(j * place.panel + w, j, w);
+}
+
 // tile[j, w] += term(j, w), where an empty tile counts as 0, for all vectors of a tile.
 template <class D, class T, class Term>
 HWY_INLINE void AddTerms(D d, const TilePlace& place, bool empty, T* tile, const Term& term) {
-  const int64_t step = static_cast<int64_t>(hn::Lanes(d));
-  for (int64_t j = 0; j < place.keys; ++j)
-    for (int64_t w = place.lane_begin; w < place.lane_end; w += step) {
-      T* at = tile + j * place.panel + w;
-      hn::Store(empty ? term(j, w) : hn::Add(hn::Load(d, at), term(j, w)), d, at);
-    }
+  ForEachVector(d, place, [&](int64_t at, int64_t j, int64_t w) HWY_ATTR {
+    hn::Store(empty ? term(j, w) : hn::Add(hn::Load(d, tile + at), term(j, w)), d, tile + at);
+  });
 }
 
 // row[j] = change(d, j, row[j]) for the scores of one query, in whole vectors and then one by one.
@@ -169,6 +175,17 @@ HWY_INLINE void AddScalarTerms(const TilePlace& place, bool empty, T* tile, cons
     if (empty) std::fill(row + place.lane_begin, row + place.lane_end, T{0});
     for (int64_t w = place.lane_begin; w < place.used_end(); ++w) row[w] += term(j, w);
   }
+}
+
+// Calls visit(j, |position of key j of the place - position of the query of lane w|) for its keys, in their order.
+template <class Visit>
+HWY_INLINE void ForEachDistance(const attention::Plan& plan, const TilePlace& place, int64_t w, const Visit& visit) {
+  const attention::Order& order = plan.order();
+  const bool listed = order.listed();
+  const double own = listed ? order.QueryPositions(place.b)[place.queries[w]]
+                            : static_cast<double>(place.queries[w]) - static_cast<double>(plan.FirstOffset(place.b));
+  const double* keys = listed ? order.KeyPositions(place.b) + place.key : nullptr;
+  for (int64_t j = 0; j < place.keys; ++j) visit(j, std::abs((keys ? keys[j] : static_cast<double>(place.key + j)) - own));
 }
 
 }  // namespace heed::HWY_NAMESPACE

@@ -3,11 +3,11 @@
 #define HEED_ATTENTION_PROBLEM_H_
 
 #include <cstdint>
+#include <functional>
+#include <optional>
 #include <type_traits>
 
-#include "attention/layout.h"
 #include "attention/plan.h"
-#include "attention/valueless_key.h"
 #include "core/arena.h"
 #include "core/operand.h"
 #include "heed/attention.h"
@@ -25,6 +25,21 @@ struct DropoutThreshold {
 
 DropoutThreshold RealisedDropout(const Dropout& dropout);
 
+// A key of each row that has a score and no value: what a scheme may bring for all rows. The softmax of a panel takes it in
+// behind all other keys. Of a row of the arrays, a query head and a query of that row: its score, in nats, and the tangent of
+// that in a call with tangents.
+struct ValuelessKey {
+  std::function<double(int64_t row, int64_t head, int64_t query)> score, tangent;
+
+  bool present() const { return score != nullptr; }
+};
+
+// The gradients of these scores, of as many rows of the arrays and their queries; of: that of one place whose score is given.
+struct ValuelessKeyGradients {
+  int64_t rows, queries;
+  std::function<double(int64_t row, int64_t head, int64_t query, double score)> of;
+};
+
 // What every pass needs. T is the type of all computation, float or double; operands may hold 16-bit elements instead.
 struct Problem {
   const Attention& attention;
@@ -33,7 +48,7 @@ struct Problem {
   DropoutThreshold dropout;
   core::Input q, k;
   Layout layout{};
-  const ValuelessKey* valueless_key = nullptr;  // or none
+  ValuelessKey valueless_key{};  // or none
 
   // Whether the call has so many keys and values that they come from memory: hardware follows a stream only to the end of its
   // page, so few queries ask for what follows.
@@ -45,9 +60,9 @@ struct Problem {
   }
 };
 
-// valueless_key: or null. tangents: whether the call has some.
+// tangents: whether the call has some.
 Problem ProblemOf(const Attention& attention, const Plan& plan, const Cut& cut, const core::Input& q, const core::Input& k,
-                  const ValuelessKey* valueless_key, bool tangents = false);
+                  const ValuelessKey& valueless_key, bool tangents = false);
 
 // The tangents of a call's inputs, without data where they are 0, and of its results.
 template <class T>
@@ -75,10 +90,21 @@ struct ForwardOperands {
   TangentArrays<T> tangents{};
 };
 
+// Rows of a panel's output: values, those of schemes, the mean distance or origins of tangents.
+inline int64_t OutputRows(const Shape& shape, int64_t scheme_rows) { return shape.value_dim + scheme_rows + 1; }
+// Elements that a split hands on: six numbers a lane and the output, as ForwardScratch has them from minus_max to output.
+inline int64_t SplitPart(const Shape& shape, const Cut& cut, int64_t scheme_rows) {
+  return (6 + OutputRows(shape, scheme_rows)) * cut.panel;
+}
+
 template <class T>
 struct ForwardProblem : Problem, ForwardOperands<T> {
   int64_t scheme_rows = 0;  // rows that schemes, or tangents, carry along behind the output
   T* parts = nullptr;       // partial states of the splits, see SplitPart; null where panels are not split
+
+  int64_t part_size() const { return SplitPart(plan.shape(), cut, scheme_rows); }
+  // Of a split of a panel.
+  T* PartOf(int64_t panel, int64_t split) const { return parts + (panel * cut.splits + split) * part_size(); }
 
   bool wants_statistics() const {
     const heed::Statistics<T>& of = this->statistics;
@@ -162,7 +188,7 @@ struct PanelPlace {
 };
 
 // Chunk `chunk` of the keys of one key head with piece `piece` of its queries, and the block of the call's work that it belongs
-// to (position/blocks.h).
+// to (position/scheme.h).
 struct ChunkPlace {
   int64_t b, kv_head, chunk, piece, block;
 };
@@ -242,85 +268,87 @@ struct HeldRows {
   }
 };
 
+// Room in a worker's scratch area: members of what follows take theirs where they are declared, so in this order.
+struct Room {
+  core::Arena& arena;
+  const ScratchFacts& facts;
+  const Cut& cut = facts.cut;
+  const Shape& shape = facts.shape;
+
+  // An array of so many elements each way.
+  template <class T, class... Counts>
+  T* Take(Counts... counts) const {
+    return arena.Take<T>(counts...);
+  }
+  // The keys or values that a task walks, see HeldRows::Lay.
+  template <class T>
+  HeldRows<T> Rows(int64_t walked, bool held, bool narrow, int64_t width) const {
+    HeldRows<T> rows;
+    rows.Lay(arena, walked, held, narrow, width, cut.tile);
+    return rows;
+  }
+};
+
 // What scores are made in, the same for every pass.
 template <class T>
 struct ScoreScratch {
-  Lanes<T> lanes;
-  T* rows;                          // [panel, the wider of D and Dv] a panel of the caller's rows, converted
-  T* queries;                       // [D, panel], scaled by scale * log2(e)
-  T* few_queries;                   // [queries, D padded] the same, one after the other; none where they are not few
-  T* few_scores;                    // [queries, kFewTileKeys] likewise, then weights
-  HeldRows<T> keys;                 // where the caller's rows have gaps between elements or another type
-  T* tanh;                          // [tile, panel] of soft-capped scores
-  uint32_t* query_pairs = nullptr;  // [D, panel] or half as many rows, as they are; see attention/pair_rows-inl.h
-  simd::Ahead ahead;
-
-  void Lay(core::Arena& arena, const ScratchFacts& facts, int64_t walked, bool held) {
-    const Cut& cut = facts.cut;
-    lanes.Lay(arena, cut);
-    rows = arena.Take<T>(cut.panel * std::max(cut.head_dim, cut.value_dim));
-    queries = arena.Take<T>(facts.shape.head_dim * cut.panel);
-    few_queries = arena.Take<T>(facts.QueriesInRows() * cut.head_dim);
-    few_scores = arena.Take<T>(facts.QueriesInRows() * simd::kFewTileKeys);
-    keys.Lay(arena, walked, held, facts.narrow, cut.head_dim, cut.tile);
-    tanh = arena.Take<T>(facts.attention.softcap ? cut.tile * cut.panel : 0);
-    query_pairs = arena.Take<uint32_t>(facts.InPairs(facts.shape.head_dim), cut.panel);
+  ScoreScratch(const Room& in, int64_t keys_walked, bool keys_held) : room(in), walked(keys_walked), held(keys_held) {
+    lanes.Lay(room.arena, room.cut);
   }
+
+  const Room room;
+  const int64_t walked;  // keys that one task walks at most, and whether copies of all of them are kept
+  const bool held;
+  Lanes<T> lanes;
+  // A panel of the caller's rows, converted.
+  T* rows = room.Take<T>(room.cut.panel, std::max(room.cut.head_dim, room.cut.value_dim));
+  T* queries = room.Take<T>(room.shape.head_dim, room.cut.panel);                // scaled by scale * log2(e)
+  T* few_queries = room.Take<T>(room.facts.QueriesInRows(), room.cut.head_dim);  // the same, one after the other
+  T* few_scores = room.Take<T>(room.facts.QueriesInRows(), simd::kFewTileKeys);  // likewise, then weights
+  // Where the caller's rows have gaps between elements or another type.
+  HeldRows<T> keys = room.Rows<T>(walked, held, room.facts.narrow, room.cut.head_dim);
+  T* tanh = room.Take<T>(room.facts.attention.softcap ? room.cut.tile : 0, room.cut.panel);  // of soft-capped scores
+  // [D, panel] or half as many rows, as they are; see attention/score_products-inl.h
+  uint32_t* query_pairs = room.Take<uint32_t>(room.facts.InPairs(room.shape.head_dim), room.cut.panel);
+  simd::Ahead ahead;
 };
 
 // Of a call with tangents.
 template <class T>
-struct TangentScratch {
-  T* queries = nullptr;      // [D, panel] tangents of the queries, scaled as these
-  T* scores = nullptr;       // [tile, panel] tangents of scores, then times weights
-  HeldRows<T> keys, values;  // tangents of both
-  // [panel], of the tile at hand: sums of weights, and of weights times tangents; and those of the weights of all tiles before.
-  T *masses = nullptr, *moments = nullptr, *seen = nullptr;
-
-  void Lay(core::Arena& arena, const ScratchFacts& facts, int64_t walked, bool held) {
-    const Cut& cut = facts.cut;
-    queries = arena.Take<T>(facts.shape.head_dim * cut.panel);
-    scores = arena.Take<T>(cut.tile * cut.panel);
-    keys.Lay(arena, walked, held, false, cut.head_dim, cut.tile);
-    values.Lay(arena, walked, held, false, cut.value_dim, cut.tile);
-    arena.TakeEach(cut.panel, masses, moments, seen);
-  }
+struct TangentScratch : Room {
+  const int64_t walked;
+  const bool held;
+  T* queries = Take<T>(shape.head_dim, cut.panel);  // tangents of the queries, scaled as these
+  T* scores = Take<T>(cut.tile, cut.panel);         // tangents of scores, then times weights
+  HeldRows<T> keys = Rows<T>(walked, held, false, cut.head_dim), values = Rows<T>(walked, held, false, cut.value_dim);
+  // Of the tile at hand: sums of weights, and of weights times tangents; and those of the weights of all tiles before.
+  T *masses = Take<T>(cut.panel), *moments = Take<T>(cut.panel), *seen = Take<T>(cut.panel);
 };
 
 template <class T>
-struct ForwardScratch : ScoreScratch<T> {
-  T* scores;  // [tile, panel], then weights
-  HeldRows<T> values;
-  T* minus_max;  // [panel], the base-2 reference of the scores, negated
-  T* sum;        // [panel]
-  T* largest;    // [panel] for statistics: the largest score, and the sum of weight times score from the reference
-  T* weighted;
-  T *key_high, *key_low;             // [panel] the key of the largest score, see SoftmaxState
-  T* output;                         // [Dv, panel], then rows of schemes, then the mean distance, or origins of tangents
-  T* few_output;                     // [queries, Dv padded]; none where they are not few
-  T* few_before;                     // the same before the tile at hand
-  uint32_t* weight_pairs = nullptr;  // [tile / 2, panel]
-  TangentScratch<T> tangents{};
+struct ForwardScratch : Room, ScoreScratch<T> {
+  T* scores = Take<T>(cut.tile, cut.panel);  // then weights
+  HeldRows<T> values = Rows<T>(this->walked, this->held, facts.narrow, cut.value_dim);
+  T *minus_max = Take<T>(cut.panel), *sum = Take<T>(cut.panel);  // the base-2 reference of the scores, negated
+  // For statistics: the largest score, and the sum of weight times score from the reference; the key of the largest score, see
+  // SoftmaxState.
+  T *largest = Take<T>(cut.panel), *weighted = Take<T>(cut.panel);
+  T *key_high = Take<T>(cut.panel), *key_low = Take<T>(cut.panel);
+  T* output = Take<T>(OutputRows(shape, facts.scheme_rows), cut.panel);
+  T* few_output = Take<T>(facts.QueriesInRows(), cut.value_dim);
+  T* few_before = Take<T>(facts.QueriesInRows(), cut.value_dim);  // the same before the tile at hand
+  uint32_t* weight_pairs = Take<uint32_t>(facts.InPairs(cut.tile / 2), cut.panel);
+  std::optional<TangentScratch<T>> tangents;
 
-  ForwardScratch(core::Arena& arena, const ScratchFacts& facts) {
-    const Cut& cut = facts.cut;
-    const int64_t walked = std::min(cut.split, facts.shape.kv_len);
-    // Copies that one panel alone meets are made where the last tile's were, which are in the first-level cache.
-    const bool held = facts.narrow && walked <= simd::kHeldKeys && PanelsOfKeyHead(cut, HeadsOfKeyHead(facts.shape)) > 1;
-    ScoreScratch<T>::Lay(arena, facts, walked, held);
-    scores = arena.Take<T>(cut.tile * cut.panel);
-    values.Lay(arena, walked, held, facts.narrow, cut.value_dim, cut.tile);
-    arena.TakeEach(cut.panel, minus_max, sum, largest, weighted, key_high, key_low);
-    output = arena.Take<T>(OutputRows(facts.shape, facts.scheme_rows) * cut.panel);
-    arena.TakeEach(facts.QueriesInRows() * cut.value_dim, few_output, few_before);
-    weight_pairs = arena.Take<uint32_t>(facts.InPairs(cut.tile / 2), cut.panel);
-    if (facts.tangents) tangents.Lay(arena, facts, walked, held);
+  ForwardScratch(core::Arena& in, const ScratchFacts& of)
+      : Room{in, of}, ScoreScratch<T>(*this, std::min(cut.split, shape.kv_len), HoldsCopies(of)) {
+    if (facts.tangents) tangents.emplace(TangentScratch<T>{*this, this->walked, this->held});
   }
 
-  static int64_t OutputRows(const Shape& shape, int64_t scheme_rows) { return shape.value_dim + scheme_rows + 1; }
-  // What a split hands on: everything from minus_max to output, one after the other.
-  static int64_t SplitPart(const Shape& shape, const Cut& cut, int64_t scheme_rows) {
-    return (6 + OutputRows(shape, scheme_rows)) * cut.panel;
+  // Copies that one panel alone meets are made where the last tile's were, which are in the first-level cache.
+  static bool HoldsCopies(const ScratchFacts& of) {
+    return of.narrow && std::min(of.cut.split, of.shape.kv_len) <= simd::kHeldKeys &&
+           PanelsOfKeyHead(of.cut, HeadsOfKeyHead(of.shape)) > 1;
   }
 };
 
@@ -337,97 +365,66 @@ struct WantedOperands {
 
 // Of gradients of statistics, see attention/statistic_terms-inl.h.
 template <class T>
-struct StatisticScratch {
-  T *d_entropy, *d_max_weight, *d_mean_distance;  // [panel]
-  int64_t* largest_key;                           // [panel]
-  T* terms;                                       // [tile, panel], or a row of few queries
-
-  void Lay(core::Arena& arena, const ScratchFacts& facts) {
-    const Cut& cut = facts.cut;
-    arena.TakeEach(cut.panel, d_entropy, d_max_weight, d_mean_distance, largest_key);
-    terms = arena.Take<T>(std::max<int64_t>(cut.tile * cut.panel, simd::kFewTileKeys));
-  }
+struct StatisticScratch : Room {
+  T *d_entropy = Take<T>(cut.panel), *d_max_weight = Take<T>(cut.panel), *d_mean_distance = Take<T>(cut.panel);
+  int64_t* largest_key = Take<int64_t>(cut.panel);
+  T* terms = Take<T>(std::max<int64_t>(cut.tile * cut.panel, simd::kFewTileKeys));  // of a tile, or a row of few queries
 };
 
 // Of the tangent of a backward pass: tangents of what BackwardScratch has under the same names.
 template <class T>
-struct BackwardTangentScratch {
-  T *queries = nullptr, *query_rows = nullptr, *d_out = nullptr, *d_out_rows = nullptr, *out = nullptr;
-  T *centres = nullptr, *minus_delta = nullptr;  // [panel] of the log-sum-exp, of minus_delta
-  T *weights = nullptr, *d_scores = nullptr;     // [tile, panel]
-  T *products = nullptr, *before = nullptr;      // [tile, panel] tangents of scores at their stages, see Scores::Tangents
-  HeldRows<T> keys{}, values{};
-
-  void Lay(core::Arena& arena, const ScratchFacts& facts, int64_t walked) {
-    const Cut& cut = facts.cut;
-    const Shape& shape = facts.shape;
-    queries = arena.Take<T>(shape.head_dim * cut.panel);
-    query_rows = arena.Take<T>(cut.panel * cut.head_dim);
-    d_out = arena.Take<T>(shape.value_dim * cut.panel);
-    d_out_rows = arena.Take<T>(cut.panel * cut.value_dim);
-    out = arena.Take<T>(shape.value_dim * cut.panel);
-    arena.TakeEach(cut.panel, centres, minus_delta);
-    arena.TakeEach(cut.tile * cut.panel, weights, d_scores);
-    products = arena.Take<T>(facts.attention.softcap ? cut.tile * cut.panel : 0);
-    before = arena.Take<T>(cut.tile * cut.panel);
-    keys.Lay(arena, walked, facts.narrow, false, cut.head_dim, cut.tile);
-    values.Lay(arena, walked, facts.narrow, false, cut.value_dim, cut.tile);
-  }
+struct BackwardTangentScratch : Room {
+  const int64_t walked;
+  T *queries = Take<T>(shape.head_dim, cut.panel), *query_rows = Take<T>(cut.panel, cut.head_dim);
+  T *d_out = Take<T>(shape.value_dim, cut.panel), *d_out_rows = Take<T>(cut.panel, cut.value_dim);
+  T* out = Take<T>(shape.value_dim, cut.panel);
+  T *centres = Take<T>(cut.panel), *minus_delta = Take<T>(cut.panel);  // of the log-sum-exp, of minus_delta
+  T *weights = Take<T>(cut.tile, cut.panel), *d_scores = Take<T>(cut.tile, cut.panel);
+  // Tangents of scores at their stages, see Scores::Tangents.
+  T* products = Take<T>(facts.attention.softcap ? cut.tile : 0, cut.panel);
+  T* before = Take<T>(cut.tile, cut.panel);
+  HeldRows<T> keys = Rows<T>(walked, facts.narrow, false, cut.head_dim);
+  HeldRows<T> values = Rows<T>(walked, facts.narrow, false, cut.value_dim);
 };
 
 template <class T>
-struct BackwardScratch : ScoreScratch<T> {
-  T* query_rows;                    // [panel, D padded], scaled by scale
-  T* d_out;                         // [Dv, panel]
-  T* out;                           // [Dv, panel], or rows [queries, Dv padded] of few queries
-  T* d_out_rows;                    // [panel, Dv padded]
-  T* minus_lse;                     // [panel], base 2; -inf for inactive lanes
-  T *correction, *reference, *sum;  // [panel], see attention/normaliser-inl.h
-  T* minus_delta;                   // [panel]
-  T* weights;                       // [tile, panel]
-  T* d_scores;                      // [tile, panel]
-  T* d_queries;                     // [D, panel]
-  HeldRows<T> values;
-  T *d_keys, *d_values;      // of a piece [chunk, D padded], [chunk, Dv padded]; none where not wanted
-  T *key_sums, *value_sums;  // the same of all pieces so far, where one task sums over them
-  // Few queries: gradients of scores and what dropout makes of 1 [queries, kFewTileKeys]; dQ, and the same before the tile at
-  // hand [queries, D padded].
-  T *few_d_scores, *few_kept, *few_d_queries, *few_before;
-  // See attention/pair_rows-inl.h; in pairs half as many rows.
-  uint32_t *d_out_pairs = nullptr, *out_pairs = nullptr;            // [Dv, panel]
-  uint32_t *query_row_pairs = nullptr, *d_out_row_pairs = nullptr;  // [panel, D padded], [panel, Dv padded]
-  uint32_t* d_score_pairs = nullptr;                                // [tile / 2, panel]
-  uint16_t* rounded = nullptr;                                      // [tile, panel] weights, then gradients of scores
-  StatisticScratch<T> statistics{};
-  BackwardTangentScratch<T> tangents{};
+struct BackwardScratch : Room, ScoreScratch<T> {
+  const WantedOperands wanted;
+  T* query_rows = Take<T>(cut.panel, cut.head_dim);  // scaled by scale
+  T* d_out = Take<T>(shape.value_dim, cut.panel);
+  T* out = Take<T>(cut.value_dim, cut.panel);  // or rows [queries, Dv padded] of few queries
+  T* d_out_rows = Take<T>(cut.panel, cut.value_dim);
+  T* minus_lse = Take<T>(cut.panel);  // base 2; -inf for inactive lanes
+  // See attention/normaliser-inl.h.
+  T *correction = Take<T>(cut.panel), *reference = Take<T>(cut.panel), *sum = Take<T>(cut.panel);
+  T* minus_delta = Take<T>(cut.panel);
+  T *weights = Take<T>(cut.tile, cut.panel), *d_scores = Take<T>(cut.tile, cut.panel);
+  T* d_queries = Take<T>(shape.head_dim, cut.panel);
+  HeldRows<T> values = Rows<T>(this->walked, facts.narrow, facts.narrow, cut.value_dim);
+  // Of a piece, none where not wanted; and the same of all pieces so far, where one task sums over them.
+  T* d_keys = Take<T>(wanted.keys ? this->walked : 0, cut.head_dim);
+  T* d_values = Take<T>(wanted.values ? this->walked : 0, cut.value_dim);
+  T* key_sums = Take<T>(wanted.keys && facts.sums_pieces ? this->walked : 0, cut.head_dim);
+  T* value_sums = Take<T>(wanted.values && facts.sums_pieces ? this->walked : 0, cut.value_dim);
+  // Few queries: gradients of scores and what dropout makes of 1; dQ, and the same before the tile at hand.
+  T* few_d_scores = Take<T>(facts.QueriesInRows(), simd::kFewTileKeys);
+  T* few_kept = Take<T>(facts.QueriesInRows(), simd::kFewTileKeys);
+  T *few_d_queries = Take<T>(facts.QueriesInRows(), cut.head_dim), *few_before = Take<T>(facts.QueriesInRows(), cut.head_dim);
+  // See attention/score_products-inl.h; in pairs half as many rows.
+  uint32_t* d_out_pairs = Take<uint32_t>(facts.InPairs(shape.value_dim), cut.panel);
+  uint32_t* out_pairs = Take<uint32_t>(facts.InPairs(shape.value_dim), cut.panel);
+  uint32_t* query_row_pairs = Take<uint32_t>(facts.InPairs(cut.panel), cut.head_dim);
+  uint32_t* d_out_row_pairs = Take<uint32_t>(facts.InPairs(cut.panel), cut.value_dim);
+  uint32_t* d_score_pairs = Take<uint32_t>(facts.InPairs(cut.tile / 2), cut.panel);
+  uint16_t* rounded = Take<uint16_t>(facts.InPairs(cut.tile), cut.panel);  // weights, then gradients of scores
+  StatisticScratch<T> statistics{*this};
+  std::optional<BackwardTangentScratch<T>> tangents;
 
-  BackwardScratch(core::Arena& arena, const ScratchFacts& facts, const WantedOperands& wanted) {
-    const Cut& cut = facts.cut;
-    const Shape& shape = facts.shape;
-    const int64_t walked = std::min(cut.chunk, RoundUp(shape.kv_len, cut.tile));
-    ScoreScratch<T>::Lay(arena, facts, walked, facts.narrow);
-    query_rows = arena.Take<T>(cut.panel * cut.head_dim);
-    d_out = arena.Take<T>(shape.value_dim * cut.panel);
-    out = arena.Take<T>(cut.value_dim, cut.panel);
-    d_out_rows = arena.Take<T>(cut.panel * cut.value_dim);
-    arena.TakeEach(cut.panel, minus_lse, correction, reference, sum, minus_delta);
-    arena.TakeEach(cut.tile * cut.panel, weights, d_scores);
-    d_queries = arena.Take<T>(shape.head_dim * cut.panel);
-    values.Lay(arena, walked, facts.narrow, facts.narrow, cut.value_dim, cut.tile);
-    d_keys = arena.Take<T>(wanted.keys ? walked * cut.head_dim : 0);
-    d_values = arena.Take<T>(wanted.values ? walked * cut.value_dim : 0);
-    key_sums = arena.Take<T>(wanted.keys && facts.sums_pieces ? walked * cut.head_dim : 0);
-    value_sums = arena.Take<T>(wanted.values && facts.sums_pieces ? walked * cut.value_dim : 0);
-    const int64_t few = facts.QueriesInRows();
-    arena.TakeEach(few * simd::kFewTileKeys, few_d_scores, few_kept);
-    arena.TakeEach(few * cut.head_dim, few_d_queries, few_before);
-    arena.TakeEach(facts.InPairs(shape.value_dim) * cut.panel, d_out_pairs, out_pairs);
-    query_row_pairs = arena.Take<uint32_t>(facts.InPairs(cut.panel), cut.head_dim);
-    d_out_row_pairs = arena.Take<uint32_t>(facts.InPairs(cut.panel), cut.value_dim);
-    d_score_pairs = arena.Take<uint32_t>(facts.InPairs(cut.tile / 2), cut.panel);
-    rounded = arena.Take<uint16_t>(facts.InPairs(cut.tile), cut.panel);
-    statistics.Lay(arena, facts);
-    if (facts.tangents) tangents.Lay(arena, facts, walked);
+  BackwardScratch(core::Arena& in, const ScratchFacts& of, const WantedOperands& operands)
+      : Room{in, of},
+        ScoreScratch<T>(*this, std::min(cut.chunk, RoundUp(shape.kv_len, cut.tile)), of.narrow),
+        wanted(operands) {
+    if (facts.tangents) tangents.emplace(BackwardTangentScratch<T>{*this, this->walked});
   }
 };
 

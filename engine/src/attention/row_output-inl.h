@@ -176,7 +176,7 @@ class RowOutput : public PanelOutput<T> {
   // Whether the outputs are rows to the end: nobody adds to them, they are not merged, and no key follows.
   bool RowsStay() const {
     return !scores_.weighs() && this->rows() == width() && problem_.cut.splits == 1 && !problem_.remainder.data &&
-           !problem_.valueless_key;
+           !problem_.valueless_key.present();
   }
   // Of an output, and with its padding.
   int64_t width() const { return this->shape_.value_dim; }

@@ -21,7 +21,7 @@
 #include "attention/problem.h"
 #include "attention/score_products-inl.h"
 #include "attention/sight-inl.h"
-#include "simd/tanh-inl.h"
+#include "simd/exp2-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace heed::HWY_NAMESPACE {
@@ -70,13 +70,7 @@ class Scores {
   // Packs the panel's queries and takes the keys `walked` of head `kv_head`.
   void Begin(const Panel& panel, int64_t kv_head, const attention::KeyRange& walked) {
     const attention::Plan& plan = problem_.plan;
-    const PanelSource<T> queries{.operand = problem_.q,
-                                 .plan = plan,
-                                 .elements = shape_.head_dim,
-                                 .factor = Factor(),
-                                 .uniform = Uniform::kSkip,
-                                 .scratch = scratch_.rows};
-    products_->Begin(panel, queries, rows_read_);
+    products_->Begin(panel, {problem_.q, plan, Factor(), Uniform::kSkip, scratch_.rows}, rows_read_);
     keys_.Walk(KeysOf(plan, problem_.k, panel.b, kv_head), walked.begin, walked.end);
     sight_.Begin(panel.b);
   }
@@ -172,12 +166,9 @@ class Scores {
       Uncap(place, tangent);
     }
     const auto to_nats = hn::Set(d_, std::numbers::ln2_v<T>);
-    const int64_t step = static_cast<int64_t>(hn::Lanes(d_));
-    for (int64_t j = 0; j < place.keys; ++j)
-      for (int64_t w = place.lane_begin; w < place.lane_end; w += step) {
-        T* at = tangent + j * place.panel + w;
-        hn::Store(hn::Mul(hn::Load(d_, at), to_nats), d_, at);
-      }
+    ForEachVector(d_, place, [&](int64_t at, int64_t, int64_t) HWY_ATTR {
+      hn::Store(hn::Mul(hn::Load(d_, tangent + at), to_nats), d_, tangent + at);
+    });
     for (PositionHook<T>* hook : hooks_)
       if (hook->term() == Term::kBias) hook->AddToTangent(place, tangent);
     if (before && transforms_) CopyTile(place, tangent, before);
@@ -302,42 +293,33 @@ class Scores {
   void Cap(const TilePlace& place, T* scores) {
     const double cap = *problem_.attention.softcap * std::numbers::log2e;
     const auto inverse = hn::Set(d_, static_cast<T>(1 / cap)), height = hn::Set(d_, static_cast<T>(cap));
-    const int64_t step = static_cast<int64_t>(hn::Lanes(d_));
-    for (int64_t j = 0; j < place.keys; ++j)
-      for (int64_t w = place.lane_begin; w < place.lane_end; w += step) {
-        const int64_t at = j * place.panel + w;
-        const auto tanh = TanhOf(d_, hn::Mul(hn::Load(d_, scores + at), inverse));
-        hn::Store(tanh, d_, scratch_.tanh + at);
-        hn::Store(hn::Mul(height, tanh), d_, scores + at);
-      }
+    ForEachVector(d_, place, [&](int64_t at, int64_t, int64_t) HWY_ATTR {
+      const auto tanh = TanhOf(d_, hn::Mul(hn::Load(d_, scores + at), inverse));
+      hn::Store(tanh, d_, scratch_.tanh + at);
+      hn::Store(hn::Mul(height, tanh), d_, scores + at);
+    });
   }
 
   // d(cap tanh(x / cap)) / dx = 1 - tanh^2; 0 stays 0 whatever the score was.
   void Uncap(const TilePlace& place, T* d_scores) {
-    const int64_t step = static_cast<int64_t>(hn::Lanes(d_));
-    for (int64_t j = 0; j < place.keys; ++j)
-      for (int64_t w = place.lane_begin; w < place.lane_end; w += step) {
-        const int64_t at = j * place.panel + w;
-        const auto tanh = hn::Load(d_, scratch_.tanh + at), gradient = hn::Load(d_, d_scores + at);
-        const auto slope = hn::NegMulAdd(tanh, tanh, hn::Set(d_, T{1}));
-        hn::Store(hn::IfThenZeroElse(hn::Eq(gradient, hn::Zero(d_)), hn::Mul(gradient, slope)), d_, d_scores + at);
-      }
+    ForEachVector(d_, place, [&](int64_t at, int64_t, int64_t) HWY_ATTR {
+      const auto tanh = hn::Load(d_, scratch_.tanh + at), gradient = hn::Load(d_, d_scores + at);
+      const auto slope = hn::NegMulAdd(tanh, tanh, hn::Set(d_, T{1}));
+      hn::Store(hn::IfThenZeroElse(hn::Eq(gradient, hn::Zero(d_)), hn::Mul(gradient, slope)), d_, d_scores + at);
+    });
   }
 
   // What the second derivative of the soft-cap, -2 tanh (1 - tanh^2) / cap, adds to the tangent of a gradient.
   void Bend(const TilePlace& place, const Tangents& tiles) const {
     const double cap = *problem_.attention.softcap * std::numbers::log2e;
     const auto factor = hn::Set(d_, static_cast<T>(-2 / cap)), one = hn::Set(d_, T{1});
-    const int64_t step = static_cast<int64_t>(hn::Lanes(d_));
-    for (int64_t j = 0; j < place.keys; ++j)
-      for (int64_t w = place.lane_begin; w < place.lane_end; w += step) {
-        const int64_t at = j * place.panel + w;
-        const auto tanh = hn::Load(d_, scratch_.tanh + at), gradient = hn::Load(d_, tiles.d_scores + at);
-        const auto bend = hn::Mul(hn::Mul(factor, tanh), hn::NegMulAdd(tanh, tanh, one));
-        const auto added = hn::Mul(gradient, hn::Mul(bend, hn::Load(d_, tiles.products + at)));
-        const auto shown = hn::IfThenZeroElse(hn::Eq(gradient, hn::Zero(d_)), added);
-        hn::Store(hn::Add(hn::Load(d_, tiles.t_d_scores + at), shown), d_, tiles.t_d_scores + at);
-      }
+    ForEachVector(d_, place, [&](int64_t at, int64_t, int64_t) HWY_ATTR {
+      const auto tanh = hn::Load(d_, scratch_.tanh + at), gradient = hn::Load(d_, tiles.d_scores + at);
+      const auto bend = hn::Mul(hn::Mul(factor, tanh), hn::NegMulAdd(tanh, tanh, one));
+      const auto added = hn::Mul(gradient, hn::Mul(bend, hn::Load(d_, tiles.products + at)));
+      const auto shown = hn::IfThenZeroElse(hn::Eq(gradient, hn::Zero(d_)), added);
+      hn::Store(hn::Add(hn::Load(d_, tiles.t_d_scores + at), shown), d_, tiles.t_d_scores + at);
+    });
   }
 
   static void CopyTile(const TilePlace& place, const T* from, T* to) {

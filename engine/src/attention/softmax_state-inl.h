@@ -17,6 +17,7 @@
 #include <numbers>
 
 #include "attention/sight-inl.h"
+#include "heed/log_sum_exp.h"
 #include "hwy/contrib/math/math-inl.h"
 #include "hwy/highway.h"
 #include "simd/exp2-inl.h"
@@ -356,6 +357,21 @@ void TakeTile(D d, const SoftmaxState<T>& state, const TileSight& tile, T* score
     state.Update(d, RowsOfStrip(scores, *first), last->key + last->keys - first->key, w,
                  std::min(w + attention::kLaneQuantum, lane_end), first->key);
   }
+}
+
+// Takes in the key without a value, where the call has one; the state has taken all others of the panel. Lanes that have seen
+// none stay as they are. room: [panel].
+template <class T>
+void TakeValuelessKey(const attention::Problem& problem, const Panel& panel, const attention::Lanes<T>& lanes,
+                      const SoftmaxState<T>& state, T* room) {
+  if (!problem.valueless_key.present()) return;
+  const int64_t row = problem.plan.ArrayRow(panel.b), first = problem.plan.FirstQuery(panel.b);
+  for (int64_t w = 0; w < panel.width; ++w) {
+    const bool any = w < panel.used() && state.sum[w] != 0;
+    room[w] = any ? InPowersOfTwo<T>(problem.valueless_key.score(row, lanes.head[w], first + lanes.query[w]))
+                  : -std::numeric_limits<T>::infinity();
+  }
+  state.Update(hn::ScalableTag<T>(), room, 1, 0, panel.width, SoftmaxState<T>::kNoKey);
 }
 
 }  // namespace heed::HWY_NAMESPACE

@@ -15,7 +15,6 @@
 #include <cstdint>
 #include <numbers>
 
-#include "attention/distances-inl.h"
 #include "attention/panel-inl.h"
 #include "attention/position_hook-inl.h"
 #include "attention/problem.h"

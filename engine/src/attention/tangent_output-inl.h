@@ -27,7 +27,6 @@
 #include "attention/row_cache-inl.h"
 #include "attention/scores-inl.h"
 #include "attention/softmax_state-inl.h"
-#include "attention/valueless_key.h"
 #include "simd/tile-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -41,8 +40,8 @@ class TangentOutput final : public LaneOutput<T> {
                 std::span<PositionHook<T>* const> hooks)
       : LaneOutput<T>(problem, scratch, scores, hooks),
         tangents_(problem.tangents),
-        keys_(scratch.tangents.keys, shape_.head_dim),
-        value_tangents_(scratch.tangents.values, shape_.value_dim) {}
+        keys_(scratch.tangents->keys, shape_.head_dim),
+        value_tangents_(scratch.tangents->values, shape_.value_dim) {}
 
   void Begin(const Panel& panel) override {
     LaneOutput<T>::Begin(panel);
@@ -53,13 +52,8 @@ class TangentOutput final : public LaneOutput<T> {
     LaneOutput<T>::Walk(walk);
     const attention::Plan& plan = problem_.plan;
     if (tangents_.q.present()) {
-      const PanelSource<T> queries{.operand = tangents_.q,
-                                   .plan = plan,
-                                   .elements = shape_.head_dim,
-                                   .factor = scores_.Factor(),
-                                   .uniform = Uniform::kSkip,
-                                   .scratch = scratch_.rows};
-      PackColumns(*panel_, scratch_.lanes, queries, scratch_.tangents.queries);
+      const PanelSource<T> queries{tangents_.q, plan, scores_.Factor(), Uniform::kSkip, scratch_.rows};
+      PackColumns(*panel_, scratch_.lanes, queries, scratch_.tangents->queries);
     }
     const auto [begin, end] = walk.walked;
     if (tangents_.k.present()) keys_.Walk(KeysOf(plan, tangents_.k, panel_->b, walk.kv_head), begin, end);
@@ -69,13 +63,13 @@ class TangentOutput final : public LaneOutput<T> {
   void Take(const SoftmaxState<T>& state, const TileSight& tile) override {
     if (tile.masked()) this->ClearBlank();
     scores_.FillTile(tile, scratch_.scores, Asks::kQueue, [&](const StripSight& strip) HWY_ATTR { FillTangents(strip); });
-    std::copy_n(state.sum, panel_->width, scratch_.tangents.seen);
+    std::copy_n(state.sum, panel_->width, scratch_.tangents->seen);
     TakeTile(d_, state, tile, scratch_.scores);
     MoveOrigins(state, tile);
     for (const StripSight& strip : tile.strips()) {
       if (strip.seen == Seen::kNone) continue;
       T* weights = RowsOfStrip(scratch_.scores, strip.place);
-      T* weighted = RowsOfStrip(scratch_.tangents.scores, strip.place);
+      T* weighted = RowsOfStrip(scratch_.tangents->scores, strip.place);
       WeighTangents(strip.place, weights, weighted);
       this->WeighStrip(strip.place, weights);
       if (problem_.dropout.of_65536 != 0) Drop(strip.place, weights, weighted);
@@ -102,7 +96,7 @@ class TangentOutput final : public LaneOutput<T> {
     const attention::Lanes<T>& lanes = scratch_.lanes;
     for (int64_t w = 0; w < panel_->used(); ++w) {
       if (weights[w] == 0) continue;
-      const T tangent = static_cast<T>(problem_.valueless_key->Tangent(row, lanes.head[w], first + lanes.query[w]));
+      const T tangent = static_cast<T>(problem_.valueless_key.tangent(row, lanes.head[w], first + lanes.query[w]));
       Centres(scratch_.output)[w] += weights[w] * (tangent - Origins(scratch_.output)[w]);
     }
   }
@@ -144,7 +138,7 @@ class TangentOutput final : public LaneOutput<T> {
   // The tangents of the scores of a strip, 0 where they are hidden and in uniform lanes.
   void FillTangents(const StripSight& strip) {
     const TilePlace& place = strip.place;
-    T* tile = RowsOfStrip(scratch_.tangents.scores, place);
+    T* tile = RowsOfStrip(scratch_.tangents->scores, place);
     Target<T> target{tile + place.lane_begin, place.panel, false};
     const auto add = [&](const HeadRows<const T>& rows, const T* queries) HWY_ATTR {
       const int64_t lanes = ProductWidth(d_, place.used_end() - place.lane_begin);
@@ -154,7 +148,7 @@ class TangentOutput final : public LaneOutput<T> {
     };
     // Keys have a common part more often than their tangents: what it adds comes last.
     if (tangents_.k.present()) add(keys_.At(place.tile_key, place.key, place.keys), scratch_.queries);
-    if (tangents_.q.present()) add(scores_.Keys(place), scratch_.tangents.queries);
+    if (tangents_.q.present()) add(scores_.Keys(place), scratch_.tangents->queries);
     for (int64_t j = 0; !target.accumulates && j < place.keys; ++j)
       std::fill_n(tile + j * place.panel + place.lane_begin, place.lanes(), T{0});
     scores_.PassTangent(place, tile);
@@ -168,7 +162,7 @@ class TangentOutput final : public LaneOutput<T> {
 
   // Moves the origins of the lanes that see any of a tile to the mean of all that they have seen, the tile among it.
   void MoveOrigins(const SoftmaxState<T>& state, const TileSight& tile) {
-    T *masses = scratch_.tangents.masses, *moments = scratch_.tangents.moments;
+    T *masses = scratch_.tangents->masses, *moments = scratch_.tangents->moments;
     const int64_t begin = tile.lane_begin(), end = tile.lane_end();
     std::fill(masses + begin, masses + end, T{0});
     std::fill(moments + begin, moments + end, T{0});
@@ -182,23 +176,23 @@ class TangentOutput final : public LaneOutput<T> {
       const auto moved = hn::IfThenElse(moves, hn::Add(origin, hn::Div(all, seen)), origin);
       hn::Store(moved, d_, Origins(scratch_.output) + w);
       // Before its first tile nothing of a lane was counted, and its output is none yet.
-      const auto counted = hn::AndNot(hn::Eq(hn::Load(d_, scratch_.tangents.seen + w), hn::Zero(d_)), moves);
+      const auto counted = hn::AndNot(hn::Eq(hn::Load(d_, scratch_.tangents->seen + w), hn::Zero(d_)), moves);
       Count(scratch_.output, w, hn::Sub(moved, origin), counted, hn::Sub(seen, mass));
     }
   }
 
   void AddMoments(const TilePlace& place) const {
-    const T *weights = RowsOfStrip(scratch_.scores, place), *tangents = RowsOfStrip(scratch_.tangents.scores, place);
+    const T *weights = RowsOfStrip(scratch_.scores, place), *tangents = RowsOfStrip(scratch_.tangents->scores, place);
     for (int64_t w = place.lane_begin; w < place.lane_end; w += kLanes) {
       const auto origin = hn::Load(d_, Origins(scratch_.output) + w);
-      auto mass = hn::Load(d_, scratch_.tangents.masses + w), moment = hn::Load(d_, scratch_.tangents.moments + w);
+      auto mass = hn::Load(d_, scratch_.tangents->masses + w), moment = hn::Load(d_, scratch_.tangents->moments + w);
       for (int64_t j = 0; j < place.keys; ++j) {
         const auto weight = hn::Load(d_, weights + j * place.panel + w);
         mass = hn::Add(mass, weight);
         moment = hn::Add(moment, Weighted(weight, hn::Sub(hn::Load(d_, tangents + j * place.panel + w), origin)));
       }
-      hn::Store(mass, d_, scratch_.tangents.masses + w);
-      hn::Store(moment, d_, scratch_.tangents.moments + w);
+      hn::Store(mass, d_, scratch_.tangents->masses + w);
+      hn::Store(moment, d_, scratch_.tangents->moments + w);
     }
   }
 
@@ -232,12 +226,10 @@ class TangentOutput final : public LaneOutput<T> {
 
   // What dropout has made 0 of the weights is so in their products too.
   void Drop(const TilePlace& place, const T* weights, T* weighted) const {
-    for (int64_t j = 0; j < place.keys; ++j)
-      for (int64_t w = place.lane_begin; w < place.lane_end; w += kLanes) {
-        T* at = weighted + j * place.panel + w;
-        const auto dropped = hn::Eq(hn::Load(d_, weights + j * place.panel + w), hn::Zero(d_));
-        hn::Store(hn::IfThenZeroElse(dropped, hn::Load(d_, at)), d_, at);
-      }
+    ForEachVector(d_, place, [&](int64_t at, int64_t, int64_t) HWY_ATTR {
+      const auto dropped = hn::Eq(hn::Load(d_, weights + at), hn::Zero(d_));
+      hn::Store(hn::IfThenZeroElse(dropped, hn::Load(d_, weighted + at)), d_, weighted + at);
+    });
   }
 
   // sums[c, w] += sum over the keys of a strip of rows[j, c] * tile[j, w].

@@ -4,7 +4,6 @@
 #include <limits>
 
 #include "core/arrays.h"
-#include "core/broadcast.h"
 #include "core/checked_integer.h"
 #include "core/validation.h"
 

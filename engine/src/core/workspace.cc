@@ -2,6 +2,8 @@
 
 #include <new>
 
+#include "heed/thread_workspace.h"
+
 namespace heed {
 
 void Workspace::Free::operator()(std::byte* p) const { ::operator delete[](p, std::align_val_t{kAlignment}); }
@@ -16,6 +18,11 @@ void Workspace::Reserve(std::size_t bytes) {
 void Workspace::Release() {
   data_.reset();
   size_ = 0;
+}
+
+Workspace& ThreadWorkspace() {
+  static thread_local Workspace workspace;
+  return workspace;
 }
 
 }  // namespace heed

@@ -2,8 +2,8 @@
 #include "heed/attention.h"
 
 #include "core/operand.h"
-#include "dispatch/call_checks.h"
 #include "dispatch/calls.h"
+#include "dispatch/layouts.h"
 #include "heed/error.h"
 
 namespace heed {
@@ -101,38 +101,47 @@ void Weights(const Attention& attention, View<const T, 4> q, View<const T, 4> k,
 
 namespace {
 
-std::size_t ForwardOrTangent(const Attention& attention, const Shape& shape, int element_bytes, int concurrency,
-                             bool tangents) {
-  dispatch::CheckQuestion(attention, shape, element_bytes, concurrency);
-  if (element_bytes == 8)
-    return dispatch::ForwardBytes<double>(attention, shape, dispatch::Elements::kOwn, concurrency, tangents);
-  return dispatch::ForwardBytes<float>(attention, shape, dispatch::ElementsOf(element_bytes), concurrency, tangents);
+// Bytes of workspace for a call with all gradients and `workers` workers; T: the type of computation.
+template <class T>
+std::size_t BytesOf(const Attention& attention, const Shape& shape, dispatch::Elements elements, int workers,
+                    position::Pass pass) {
+  using enum position::Pass;
+  const BiasGradients<T> none;
+  if (pass == kForward || pass == kTangent) {
+    const attention::Cut cut = attention::CutForward(attention, shape, sizeof(T), pass == kTangent);
+    dispatch::ForwardLayout<T> layout(attention, cut, shape, elements, workers, pass == kTangent ? &none : nullptr);
+    return layout.Memory(workers).bytes();
+  }
+  const attention::Cut cut = attention::CutBackward(shape, sizeof(T), position::LimitsOf(attention));
+  dispatch::BackwardLayout<T> layout(attention, cut, shape, elements, {},
+                                     dispatch::AllGradients<T>(attention, pass == kBackwardTangent), workers,
+                                     pass == kBackwardTangent ? &none : nullptr);
+  return layout.Memory().bytes();
 }
 
-std::size_t BackwardOrTangent(const Attention& attention, const Shape& shape, int element_bytes, int concurrency,
-                              bool tangents) {
+std::size_t BytesOf(const Attention& attention, const Shape& shape, int element_bytes, int concurrency, position::Pass pass) {
   dispatch::CheckQuestion(attention, shape, element_bytes, concurrency);
-  if (element_bytes == 8)
-    return dispatch::BackwardBytes<double>(attention, shape, dispatch::Elements::kOwn, concurrency, tangents);
-  return dispatch::BackwardBytes<float>(attention, shape, dispatch::ElementsOf(element_bytes), concurrency, tangents);
+  const dispatch::Elements elements = dispatch::ElementsOf(element_bytes);
+  if (element_bytes == 8) return BytesOf<double>(attention, shape, elements, concurrency, pass);
+  return BytesOf<float>(attention, shape, elements, concurrency, pass);
 }
 
 }  // namespace
 
 std::size_t ForwardWorkspace(const Attention& attention, const Shape& shape, int element_bytes, int concurrency) {
-  return ForwardOrTangent(attention, shape, element_bytes, concurrency, false);
+  return BytesOf(attention, shape, element_bytes, concurrency, position::Pass::kForward);
 }
 
 std::size_t TangentWorkspace(const Attention& attention, const Shape& shape, int element_bytes, int concurrency) {
-  return ForwardOrTangent(attention, shape, element_bytes, concurrency, true);
+  return BytesOf(attention, shape, element_bytes, concurrency, position::Pass::kTangent);
 }
 
 std::size_t BackwardWorkspace(const Attention& attention, const Shape& shape, int element_bytes, int concurrency) {
-  return BackwardOrTangent(attention, shape, element_bytes, concurrency, false);
+  return BytesOf(attention, shape, element_bytes, concurrency, position::Pass::kBackward);
 }
 
 std::size_t BackwardTangentWorkspace(const Attention& attention, const Shape& shape, int element_bytes, int concurrency) {
-  return BackwardOrTangent(attention, shape, element_bytes, concurrency, true);
+  return BytesOf(attention, shape, element_bytes, concurrency, position::Pass::kBackwardTangent);
 }
 
 // The four element types of the public functions.

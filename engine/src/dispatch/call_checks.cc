@@ -1,11 +1,10 @@
-#include "dispatch/call_checks.h"
+#include "dispatch/calls.h"
 
 #include "core/arrays.h"
 #include "core/refuse.h"
 #include "core/regions.h"
 #include "core/validation.h"
 #include "heed/attention_check.h"
-#include "position/option_arrays.h"
 #include "position/scheme_set.h"
 
 namespace heed::dispatch {

@@ -1,13 +1,51 @@
-// One call of each kind: check, plan, memory, workers. T is the type of computation, float or double.
+// One call of each kind: its arrays, what is checked of them before it computes, and the call. T is the type of computation,
+// float or double.
 #ifndef HEED_DISPATCH_CALLS_H_
 #define HEED_DISPATCH_CALLS_H_
 
 #include <cstddef>
 
-#include "dispatch/call_checks.h"
+#include "attention/problem.h"
+#include "core/operand.h"
 #include "heed/attention.h"
 
 namespace heed::dispatch {
+
+using core::Input;
+using core::Output;
+
+// The arrays of a call without their types. T is the type of lse, statistics and tables.
+template <class T>
+struct ForwardArrays : attention::ForwardOperands<T> {
+  Input q{}, k{};
+  BiasGradients<T> scheme_tangents{};  // only read
+};
+
+template <class T>
+struct BackwardArrays : attention::BackwardOperands<T> {
+  Input q{}, k{};
+  BiasGradients<T> d_biases{};         // of a call about tangents those of the gradients
+  BiasGradients<T> scheme_tangents{};  // only read
+};
+
+template <class T>
+struct WeightsArrays : attention::WeightsOperands<T> {
+  Input q{}, k{};
+};
+
+// The shape of a call, after checking every argument: for packed sequences batch counts them and lengths are the longest.
+// Throws InvalidArgument.
+template <class T>
+Shape CheckForward(const Attention& attention, const ForwardArrays<T>& arrays);
+template <class T>
+Shape CheckBackward(const Attention& attention, const BackwardArrays<T>& arrays);
+template <class T>
+Shape CheckWeights(const Attention& attention, const WeightsArrays<T>& arrays);
+
+// A shape that a caller describes without arrays: extents that could be those of a call. Throws InvalidArgument.
+void CheckDescribed(const Attention& attention, const Shape& shape);
+// The same, the bytes of an element and how many tasks may run at once, of a question about a call.
+void CheckQuestion(const Attention& attention, const Shape& shape, int element_bytes, int concurrency);
 
 // With tangents of inputs, those of out and lse too.
 template <class T>
@@ -25,12 +63,6 @@ Elements ElementsOf(const Input& array) {
   return array.element == core::ElementOf<T>() ? Elements::kOwn : Elements::kNarrow;
 }
 inline Elements ElementsOf(int element_bytes) { return element_bytes == 2 ? Elements::kNarrow : Elements::kOwn; }
-
-// Bytes of workspace for a call with all gradients and `workers` workers. tangents: whether it has some.
-template <class T>
-std::size_t ForwardBytes(const Attention& attention, const Shape& shape, Elements elements, int workers, bool tangents);
-template <class T>
-std::size_t BackwardBytes(const Attention& attention, const Shape& shape, Elements elements, int workers, bool tangents);
 
 }  // namespace heed::dispatch
 

@@ -3,9 +3,8 @@
 
 #include "attention/problem.h"
 #include "dispatch/calls.h"
-#include "dispatch/forward_layout.h"
 #include "dispatch/kernels.h"
-#include "position/valueless_key.h"
+#include "dispatch/layouts.h"
 
 namespace heed::attention {
 
@@ -15,7 +14,7 @@ DropoutThreshold RealisedDropout(const Dropout& dropout) {
 }
 
 Problem ProblemOf(const Attention& attention, const Plan& plan, const Cut& cut, const core::Input& q, const core::Input& k,
-                  const ValuelessKey* valueless_key, bool tangents) {
+                  const ValuelessKey& valueless_key, bool tangents) {
   return {.attention = attention,
           .plan = plan,
           .cut = cut,
@@ -48,9 +47,8 @@ void RunForward(const Attention& attention, const ForwardArrays<T>& arrays, Work
   T* parts = layout.LayShared(arena);
   layout.schemes().Prepare();
 
-  const position::KeyOfScheme<T> key(attention, tangents ? &arrays.scheme_tangents : nullptr);
-  attention::ForwardProblem<T> problem{attention::ProblemOf(attention, plan, cut, arrays.q, arrays.k, key.IfAny(), tangents),
-                                       arrays};
+  const attention::ValuelessKey key = position::KeyOfSchemes<T>(attention, tangents ? &arrays.scheme_tangents : nullptr);
+  attention::ForwardProblem<T> problem{attention::ProblemOf(attention, plan, cut, arrays.q, arrays.k, key, tangents), arrays};
   problem.scheme_rows = layout.facts().scheme_rows;
   problem.parts = parts;
   const ForwardCall<T> call{problem, layout.schemes(), layout.facts()};
@@ -78,27 +76,17 @@ void RunWeights(const Attention& attention, const WeightsArrays<T>& arrays, Work
   core::Arena arena(memory.shared());
   layout.LayShared(arena);
   layout.schemes().Prepare();
-  const position::KeyOfScheme key(attention);
-  const attention::WeightsProblem<T> problem{attention::ProblemOf(attention, plan, cut, arrays.q, arrays.k, key.IfAny()),
-                                             arrays};
+  const attention::ValuelessKey key = position::KeyOfSchemes<T>(attention);
+  const attention::WeightsProblem<T> problem{attention::ProblemOf(attention, plan, cut, arrays.q, arrays.k, key), arrays};
   const WeightsCall<T> call{problem, layout.schemes(), layout.facts()};
   const int64_t tasks = shape.batch * arrays.heads.extent[0] * attention::DivideUp(arrays.rows.extent[0], cut.panel);
   memory.Run(executor, ScoreWork(shape, shape.kv_len), tasks,
              [&](core::TaskQueue& queue, std::byte* scratch) { ForwardKernelsInUse<T>().weights(call, queue, scratch); });
 }
 
-template <class T>
-std::size_t ForwardBytes(const Attention& attention, const Shape& shape, Elements elements, int workers, bool tangents) {
-  const Cut cut = attention::CutForward(attention, shape, sizeof(T), tangents);
-  const BiasGradients<T> none;
-  return ForwardLayout<T>(attention, cut, shape, elements, workers, tangents ? &none : nullptr).Memory(workers).bytes();
-}
-
 template void RunForward(const Attention&, const ForwardArrays<float>&, Workspace&, Executor&);
 template void RunForward(const Attention&, const ForwardArrays<double>&, Workspace&, Executor&);
 template void RunWeights(const Attention&, const WeightsArrays<float>&, Workspace&, Executor&);
 template void RunWeights(const Attention&, const WeightsArrays<double>&, Workspace&, Executor&);
-template std::size_t ForwardBytes<float>(const Attention&, const Shape&, Elements, int, bool);
-template std::size_t ForwardBytes<double>(const Attention&, const Shape&, Elements, int, bool);
 
 }  // namespace heed::dispatch

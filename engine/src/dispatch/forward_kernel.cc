@@ -7,75 +7,52 @@
 #include "hwy/highway.h"
 
 #include "attention/forward-inl.h"
-#include "attention/weights-inl.h"
 #include "position/hook_set-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace heed::HWY_NAMESPACE {
 
-// What one thread works with for the time of a call.
-template <class T>
-class ForwardWorker {
- public:
-  ForwardWorker(const dispatch::ForwardCall<T>& call, const dispatch::ForwardTasks& plan, std::byte* memory)
-      : problem_(call.problem),
-        plan_(plan),
-        arena_(memory),
-        scratch_(arena_, call.facts),
-        hooks_(call.schemes, arena_, problem_, scratch_.ahead),
-        panel_(problem_, scratch_, hooks_.hooks()) {}
-
-  void Run(core::TaskQueue& tasks) {
-    tasks.Work([&](int64_t place, int64_t next) {
-      const dispatch::ForwardTask task = plan_.At(place);
-      if (problem_.cut.splits == 1) {
-        panel_.Expect(next < 0 ? std::nullopt : std::optional(plan_.At(next).place));
-        panel_.Run(task.place);
-      } else {
-        panel_.RunSplit(task.place, task.split, PartsOf(task.panel) + task.split * PartSize());
-      }
-    });
-  }
-
-  void Merge(core::TaskQueue& tasks) {
-    tasks.Work([&](int64_t panel, int64_t) { panel_.Merge(plan_.PlaceOf(panel), PartsOf(panel)); });
-  }
-
- private:
-  int64_t PartSize() const {
-    return attention::ForwardScratch<T>::SplitPart(problem_.plan.shape(), problem_.cut, problem_.scheme_rows);
-  }
-  T* PartsOf(int64_t panel) const { return problem_.parts + panel * problem_.cut.splits * PartSize(); }
-
-  const attention::ForwardProblem<T>& problem_;
-  const dispatch::ForwardTasks& plan_;
-  core::Arena arena_;
-  attention::ForwardScratch<T> scratch_;
-  HookSet<T> hooks_;
-  ForwardPanel<T> panel_;
-};
+// Calls run(panel) with what one thread works with for the time of a call, a ForwardPanel or a WeightsPanel.
+template <class Worker, class Problem, class T, class Run>
+void WithPanel(const dispatch::CallOf<Problem, T>& call, std::byte* memory, const Run& run) {
+  core::Arena arena(memory);
+  attention::ForwardScratch<T> scratch(arena, call.facts);
+  const HookSet<T> hooks(call.schemes, arena, call.problem, scratch.ahead);
+  Worker panel(call.problem, scratch, hooks.hooks());
+  run(panel);
+}
 
 template <class T>
 void ForwardOf(const dispatch::ForwardCall<T>& call, const dispatch::ForwardTasks& plan, core::TaskQueue& tasks,
                std::byte* memory) {
-  ForwardWorker<T>(call, plan, memory).Run(tasks);
+  WithPanel<ForwardPanel<T>>(call, memory, [&](ForwardPanel<T>& panel) {
+    tasks.Work([&](int64_t place, int64_t next) {
+      const dispatch::ForwardTask task = plan.At(place);
+      if (call.problem.cut.splits == 1) {
+        panel.Expect(next < 0 ? std::nullopt : std::optional(plan.At(next).place));
+        panel.Run(task.place);
+      } else {
+        panel.RunSplit(task.place, task.split, call.problem.PartOf(task.panel, task.split));
+      }
+    });
+  });
 }
 
 template <class T>
 void MergeOf(const dispatch::ForwardCall<T>& call, const dispatch::ForwardTasks& plan, core::TaskQueue& tasks,
              std::byte* memory) {
-  ForwardWorker<T>(call, plan, memory).Merge(tasks);
+  WithPanel<ForwardPanel<T>>(call, memory, [&](ForwardPanel<T>& panel) {
+    tasks.Work([&](int64_t at, int64_t) { panel.Merge(plan.PlaceOf(at), call.problem.PartOf(at, 0)); });
+  });
 }
 
 template <class T>
 void WeightsOf(const dispatch::WeightsCall<T>& call, core::TaskQueue& tasks, std::byte* memory) {
   const attention::WeightsProblem<T>& problem = call.problem;
-  core::Arena arena(memory);
-  attention::ForwardScratch<T> scratch(arena, call.facts);
-  const HookSet<T> hooks(call.schemes, arena, problem, scratch.ahead);
-  WeightsPanel<T> panel(problem, scratch, hooks.hooks());
   const int64_t panels = attention::DivideUp(problem.rows.extent[0], problem.cut.panel), heads = problem.heads.extent[0];
-  tasks.Work([&](int64_t task, int64_t) { panel.Run(task / panels / heads, task / panels % heads, task % panels); });
+  WithPanel<WeightsPanel<T>>(call, memory, [&](WeightsPanel<T>& panel) {
+    tasks.Work([&](int64_t task, int64_t) { panel.Run(task / panels / heads, task / panels % heads, task % panels); });
+  });
 }
 
 dispatch::ForwardKernels<float> ForwardF32() { return {&ForwardOf<float>, &MergeOf<float>, &WeightsOf<float>}; }

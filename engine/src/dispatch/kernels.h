@@ -7,9 +7,7 @@
 
 #include "attention/problem.h"
 #include "core/task_loop.h"
-#include "dispatch/backward_tasks.h"
-#include "dispatch/finish_tasks.h"
-#include "dispatch/forward_tasks.h"
+#include "dispatch/tasks.h"
 #include "position/scheme_set.h"
 
 namespace heed::dispatch {

@@ -30,7 +30,7 @@ inline int64_t WorkersOf(int workers, double work, int64_t tasks) {
   return work < simd::kSerialWork ? 1 : std::min<int64_t>(workers, tasks);
 }
 
-// Of how many tasks no worker takes two at once: all, where they are begun with the longest (dispatch/task_order.h).
+// Of how many tasks no worker takes two at once: all, where they are begun with the longest (dispatch/tasks.h).
 inline int64_t TasksHeldBack(int64_t workers) {
   if (workers == 1) return 0;
   return (workers > simd::kFewWorkers ? simd::kOrderedTasks : 2) * workers;

@@ -94,6 +94,7 @@ Call<T> CheckedInputs(const LinearOptions& options, const LinearInputs<T>& in, b
   call.heads = heads;
   call.steps = steps;
   call.normalise = options.normalise;
+  call.delta = delta;
   call.sizes = {dim, in.v.extent[3] + (options.normalise ? 1 : 0)};
   if (call.one_decay()) {
     arrays.Read("decay", in.decay, {1, heads, 1}, "[B, H, N], or [1, H, 1] for a decay a head,");

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/arena.h"
+#include "core/task_loop.h"
 #include "heed/linear_attention.h"
 
 namespace heed::mixers {
@@ -105,7 +106,7 @@ struct Call {
   Sequences sequences{};
   int64_t heads = 0, steps = 0;
   Sizes sizes{};
-  bool normalise = false, backward = false;
+  bool normalise = false, backward = false, delta = false;  // delta: whether it is the gated delta rule
 
   // Whether chunks of a sequence are tasks of their own; `states` and, backward, `d_states` then have a slot for each chunk and
   // head. Else a worker has the slots of one sequence.
@@ -156,6 +157,24 @@ struct Scratch {
   T *from_start, *to_end, *row, *beta;
   double *suffix, *prefix, *gradient;
   T* slots = nullptr;
+};
+
+// A step of decoding.
+template <class T>
+struct StepCall {
+  LinearStep<T> step{};
+  View<T, 4> state{};
+  View<T, 3> out{};
+};
+
+// Whole sequences; or their chunks by themselves, the states carried from one to the next, and chunks again.
+enum class Part { kWhole, kSum, kCarry, kFinish };
+
+// Those of the target in use: a part of a call as one worker, and the step of a head.
+template <class T>
+struct Kernels {
+  void (*work)(const Call<T>& call, Part part, core::TaskQueue& tasks, std::byte* memory);
+  void (*step)(const StepCall<T>& call, int64_t b, int64_t h);
 };
 
 // Check everything; throw InvalidArgument. delta: whether it is the gated delta rule.

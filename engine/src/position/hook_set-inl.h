@@ -13,7 +13,6 @@
 #include <tuple>
 
 #include "core/arena.h"
-#include "position/hook_place.h"
 #include "position/hooks-inl.h"
 #include "position/scheme_set.h"
 

@@ -8,12 +8,13 @@
 #include <optional>
 #include <string>
 #include <tuple>
+#include <type_traits>
 #include <utility>
+#include <variant>
 
 #include "core/arena.h"
 #include "core/refuse.h"
 #include "heed/attention.h"
-#include "position/blocks.h"
 #include "position/scheme.h"
 #include "position/schemes.h"
 
@@ -24,6 +25,33 @@ template <class Visit>
 void ForEachScheme(const Visit& visit) {
   const auto each = [&]<class... Scheme>(std::tuple<Scheme...>*) { (visit.template operator()<Scheme>(), ...); };
   each(static_cast<Schemes*>(nullptr));
+}
+
+// Calls visit(name, view) for every array that the options bring. Options: Attention or const Attention.
+template <class Options, class Visit>
+void ForEachArray(Options& attention, const Visit& visit) {
+  const auto where_present = [&](const char* name, auto& view) {
+    if (view.present()) visit(name, view);
+  };
+  const auto any_type = [&](const char* name, auto& variant) {
+    std::visit(
+        [&](auto& view) {
+          if constexpr (!std::is_same_v<std::remove_cvref_t<decltype(view)>, std::monostate>) visit(name, view);
+        },
+        variant);
+  };
+  where_present("query_lengths", attention.query_lengths.values);
+  where_present("key_lengths", attention.key_lengths.values);
+  where_present("prefix_lengths", attention.prefix_lengths.values);
+  where_present("packed.query_offsets", attention.packed.query_offsets);
+  where_present("packed.key_offsets", attention.packed.key_offsets);
+  any_type("query_positions", attention.query_positions.list);
+  any_type("key_positions", attention.key_positions.list);
+  where_present("mask", attention.mask.values);
+  ForEachScheme([&]<class Scheme>() {
+    Scheme::ForEachArray(attention,
+                         [&](const char* name, auto& table) { std::visit([&](auto& view) { visit(name, view); }, table); });
+  });
 }
 
 // Checks the options of all schemes that are present; throws InvalidArgument.
@@ -92,6 +120,22 @@ inline attention::BackwardLimits LimitsOf(const Attention& attention) {
 template <class Gradients, class Visit>
 void ForEachSchemeGradient(const Attention& attention, Gradients& gradients, const Visit& visit) {
   ForEachScheme([&]<class Scheme>() { Scheme::ForEachGradient(attention, gradients, visit); });
+}
+
+// The key without a value that a scheme of the call brings, at most one of them. Such a scheme says `static double
+// KeyScore(const Attention&, int64_t row, int64_t head, int64_t query)`, and KeyTangent of the tangents of its tables in the
+// place of Attention. tangents: of a call that has some, else null.
+template <class T>
+attention::ValuelessKey KeyOfSchemes(const Attention& attention, const BiasGradients<T>* tangents = nullptr) {
+  attention::ValuelessKey key;
+  ForEachScheme([&]<class Scheme>() {
+    if constexpr (requires { Scheme::KeyScore(attention, 0, 0, 0); }) {
+      if (!Scheme::Present(attention)) return;
+      key.score = [&attention](auto... place) { return Scheme::KeyScore(attention, place...); };
+      key.tangent = [tangents](auto... place) { return tangents ? Scheme::KeyTangent(*tangents, place...) : 0.0; };
+    }
+  });
+  return key;
 }
 
 template <class Sight>

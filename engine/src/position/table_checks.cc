@@ -1,4 +1,4 @@
-#include "position/table_checks.h"
+#include "position/scheme.h"
 
 #include <cmath>
 #include <string>

@@ -11,9 +11,7 @@
 
 #include "core/arena.h"
 #include "heed/attention.h"
-#include "position/blocks.h"
 #include "position/scheme.h"
-#include "position/table_checks.h"
 #include "simd/tuning.h"
 
 namespace heed::position {

@@ -1,5 +1,5 @@
-#include "program/arithmetic.h"
 #include "heed/portable_math.h"
+#include "program/operation.h"
 
 namespace heed::program {
 

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "core/refuse.h"
-#include "program/arithmetic.h"
+#include "program/operation.h"
 
 namespace heed::program {
 namespace {
@@ -26,8 +26,6 @@ const char* NameOf(Kind kind) {
 Kind KindOf(Operation operation, const std::vector<Kind>& operands) {
   const Kind widest = operands.empty() ? Kind::kReal : *std::max_element(operands.begin(), operands.end());
   switch (FactsOf(operation).typing) {
-    case Typing::kLeaf:
-      return FactsOf(operation).kind;
     case Typing::kArithmetic:
       return std::max(widest, Kind::kWhole);
     case Typing::kReal:
@@ -70,7 +68,7 @@ int CodeBuilder::Add(Instruction instruction) {
   return known->second;
 }
 
-int CodeBuilder::Leaf(Operation operation) { return Add({operation, FactsOf(operation).kind, {}, 0, {}}); }
+int CodeBuilder::Leaf(Operation operation) { return Add({operation, KindOf(operation, {}), {}, 0, {}}); }
 
 int CodeBuilder::Constant(double number, Kind kind) { return Add({kConstant, kind, {}, number, {}}); }
 
@@ -185,8 +183,8 @@ int CodeBuilder::Again(const Instruction& instruction, std::vector<int> operands
     case kDot:
       return Dot(instruction.reading.place, instruction.reading.other, std::move(operands), instruction.reading.indices);
     default:
-      return FactsOf(instruction.operation).typing == Typing::kLeaf ? Leaf(instruction.operation)
-                                                                    : Apply(instruction.operation, std::move(operands));
+      return FactsOf(instruction.operation).operands == 0 ? Leaf(instruction.operation)
+                                                          : Apply(instruction.operation, std::move(operands));
   }
 }
 

@@ -90,6 +90,44 @@ class CodeBuilder {
   std::map<Key, int> known_;
 };
 
+// What each instruction of a program depends on, and with it how seldom it needs to be computed: along what a value changes
+// within one batch row and head.
+enum class Axis : uint8_t { kNone, kQuery, kKey, kOffset, kPair };
+
+struct Domain {
+  Axis axis = Axis::kNone;
+  bool batch = false, head = false;  // whether it changes from batch row to batch row, from query head to query head
+
+  bool pair() const { return axis == Axis::kPair; }
+};
+
+// What a call says of positions.
+struct PositionForm {
+  bool listed = false;   // one by one, for both sides; else they count up from an origin
+  bool per_row = false;  // listed for each batch row
+  bool packed = false;   // origins differ from sequence to sequence
+};
+
+// The program with positions that count up written as sums of index and origin, so that their differences are offsets.
+Code WithOrigins(const Code& code, const PositionForm& form);
+
+// The domain of each instruction of such a program. Offsets (key minus query, in any linear form) are found.
+std::vector<Domain> DomainsOf(const Code& code, const PositionForm& form);
+
+// The instructions that one needs, itself last, in the order of their computation.
+std::vector<int> NeededBy(const Code& code, int instruction);
+
+// Reverse mode: adds to `builder` what turns `gradient`, that of instruction `result`, into the gradients of `targets`. What
+// targets are made of is not looked into. Returns one instruction for each target, -1 where the result does not depend on it.
+std::vector<int> Differentiate(CodeBuilder& builder, int result, int gradient, const std::vector<int>& targets);
+
+// Programs as text, one instruction after the other: how they cross from one language to another.
+// "score;head;read real 0 1;add 0 2": instructions by name, each with the numbers of earlier ones; the last is the result.
+// Constants and reads say their kind, reads their table, inner products both tables and how many indices are of the first.
+std::string ToText(const Code& code);
+// Throws InvalidArgument that names the instruction.
+Code FromText(const std::string& text);
+
 }  // namespace heed::program
 
 #endif  // HEED_PROGRAM_CODE_H_

@@ -1,4 +1,4 @@
-#include "program/derivative.h"
+#include "program/code.h"
 
 #include <cstddef>
 #include <numbers>

@@ -1,4 +1,4 @@
-#include "program/domains.h"
+#include "program/code.h"
 
 #include <algorithm>
 #include <optional>

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "program/arithmetic.h"
+#include "program/operation.h"
 
 namespace heed::program {
 
@@ -124,7 +124,7 @@ void Evaluation::Compute(const Instruction& instruction, const Stretch& stretch,
     default:
       break;
   }
-  if (FactsOf(instruction.operation).typing == Typing::kLeaf) return Leaf(instruction.operation, stretch, values);
+  if (FactsOf(instruction.operation).operands == 0) return Leaf(instruction.operation, stretch, values);
   each([&](int64_t n) {
     const std::array<double, 3> numbers{x[0][n], operands > 1 ? x[1][n] : 0, operands > 2 ? x[2][n] : 0};
     return program::Compute(instruction.operation, numbers.data());

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "program/code.h"
-#include "program/domains.h"
 #include "program/table_reader.h"
 
 namespace heed::program {

@@ -8,7 +8,6 @@
 #include "core/refuse.h"
 #include "heed/score_program.h"
 #include "program/code.h"
-#include "program/text.h"
 
 namespace heed {
 namespace program {

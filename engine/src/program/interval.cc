@@ -4,7 +4,7 @@
 #include <array>
 #include <cmath>
 
-#include "program/arithmetic.h"
+#include "program/operation.h"
 
 namespace heed::program {
 namespace {

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "program/code.h"
-#include "program/domains.h"
 
 namespace heed::program {
 

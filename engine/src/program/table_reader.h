@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "heed/score_program.h"
-#include "program/arithmetic.h"
 #include "program/code.h"
+#include "program/operation.h"
 
 namespace heed::program {
 

@@ -1,4 +1,4 @@
-#include "program/text.h"
+#include "program/code.h"
 
 #include <charconv>
 #include <cmath>
@@ -77,8 +77,8 @@ class Words {
 };
 
 std::optional<Operation> OperationOf(std::string_view name) {
-  for (int operation = 0; operation < kOperations; ++operation)
-    if (FactsOf(static_cast<Operation>(operation)).name == name) return static_cast<Operation>(operation);
+  for (std::size_t operation = 0; operation < std::size(kOperations); ++operation)
+    if (kOperations[operation].name == name) return static_cast<Operation>(operation);
   return std::nullopt;
 }
 

@@ -23,7 +23,6 @@
 #include "attention/position_hook-inl.h"
 #include "hwy/highway.h"
 #include "position/column_decay/scheme.h"
-#include "position/hook_place.h"
 #include "simd/exp2-inl.h"
 #include "simd/lane_sums-inl.h"
 #include "simd/tile-inl.h"

@@ -7,7 +7,6 @@
 
 #include "core/refuse.h"
 #include "heed/portable_math.h"
-#include "position/table_checks.h"
 
 namespace heed::position {
 namespace {

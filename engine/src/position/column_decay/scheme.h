@@ -61,15 +61,13 @@ class ColumnDecayCall : public SchemeCall<T> {
   T* steps_ = nullptr;  // [2, cell_, D padded]
 };
 
-struct ColumnDecayScheme : Scheme {
+struct ColumnDecayScheme : Scheme<ColumnDecayScheme> {
   static bool Present(const Attention& attention) { return attention.column_decay.has_value(); }
   static void Check(const Attention& attention, const Shape& shape);
-  template <class Options, class Visit>
-  static void ForEachArray(Options& attention, const Visit& visit) {
-    if (attention.column_decay) visit("column_decay.rates", attention.column_decay->rates);
+  template <class Options, class Gradients, class Visit>
+  static void ForEachTable(Options& attention, Gradients& /*gradients*/, const Visit& visit) {
+    visit("column_decay.rates", attention.column_decay ? &attention.column_decay->rates : nullptr);
   }
-  template <class Gradients, class Visit>
-  static void ForEachGradient(const Attention&, Gradients&, const Visit&) {}
   template <class T>
   using Call = ColumnDecayCall<T>;
 };

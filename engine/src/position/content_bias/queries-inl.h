@@ -21,7 +21,6 @@
 #include "attention/position_hook-inl.h"
 #include "hwy/highway.h"
 #include "position/content_bias/scheme.h"
-#include "position/hook_place.h"
 #include "position/offset-inl.h"
 #include "simd/lane_sums-inl.h"
 #include "simd/tile-inl.h"
@@ -31,7 +30,7 @@ namespace heed::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
 template <class T>
-class ContentQueries final : public PositionHook<T> {
+class ContentQueries {
  public:
   using Call = position::ContentBiasCall<T>;
   ContentQueries(const Call& call, const typename Call::Scratch& scratch, const position::HookPlace& place)
@@ -49,15 +48,13 @@ class ContentQueries final : public PositionHook<T> {
     std::fill_n(scratch_.edge_tiles, scratch_.slots, int64_t{-1});
   }
 
-  Term term() const override { return Term::kContent; }
-
-  void Begin(const PanelArrays<T>& panel) override {
+  void Begin(const PanelArrays<T>& panel) {
     offsets_.Begin(panel.b);
     head_ = panel.head;
     d_table_ = call_.backward() ? call_.Part(call_.kQueries, panel.block, panel.b, panel.head, panel.chunk) : nullptr;
   }
 
-  void BeginTile(const TilePlace& place, const TileArrays<T>& arrays) override {
+  void BeginTile(const TilePlace& place, const TileArrays<T>& arrays) {
     arrays_ = arrays;
     const RowRange rows = offsets_.Rows(place);
     // The products begin at a column that vectors may be loaded from.
@@ -66,7 +63,7 @@ class ContentQueries final : public PositionHook<T> {
     common_ = rows.single() ? rows.first - first_ : -1;
   }
 
-  void AddToScores(const TilePlace& place, bool empty, T* scores) override {
+  void AddToScores(const TilePlace& place, bool empty, T* scores) {
     if (call_.by_head() && !place.one_head) {
       AddHeadByHead(place, empty, scores);
       return;
@@ -90,7 +87,7 @@ class ContentQueries final : public PositionHook<T> {
     }
   }
 
-  void Accumulate(const TilePlace& place, const T* d_scores) override {
+  void Accumulate(const TilePlace& place, const T* d_scores) {
     if (!arrays_.d_keys && !d_table_) return;
     if (common_ >= 0) {
       AccumulateCommon(place, d_scores);

@@ -5,7 +5,6 @@
 
 #include "core/arrays.h"
 #include "core/refuse.h"
-#include "position/table_checks.h"
 
 namespace heed::position {
 namespace {

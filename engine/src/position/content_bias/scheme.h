@@ -75,27 +75,20 @@ class ContentBiasCall : public TableCall<T, 3> {
   T *query_columns_ = nullptr, *query_rows_ = nullptr;
 };
 
-struct ContentBiasScheme : Scheme {
+struct ContentBiasScheme : Scheme<ContentBiasScheme> {
   static bool Present(const Attention& attention) { return attention.content_bias.has_value(); }
   static void Check(const Attention& attention, const Shape& shape);
-  template <class Options, class Visit>
-  static void ForEachArray(Options& attention, const Visit& visit) {
-    if (!attention.content_bias) return;
-    auto& [keys, values, queries, head_queries] = *attention.content_bias;
-    if (keys) visit("content_bias.keys", *keys);
-    if (values) visit("content_bias.values", *values);
-    if (queries) visit("content_bias.queries", *queries);
-    if (head_queries) visit("content_bias.head_queries", *head_queries);
-  }
-  template <class Gradients, class Visit>
-  static void ForEachGradient(const Attention& attention, Gradients& gradients, const Visit& visit) {
-    const auto table = [&]<class Table>(std::optional<Table> ContentBias::*side) -> const Table* {
-      return attention.content_bias && (*attention.content_bias).*side ? &*((*attention.content_bias).*side) : nullptr;
+  template <class Options, class Gradients, class Visit>
+  static void ForEachTable(Options& attention, Gradients& gradients, const Visit& visit) {
+    const auto table = [&](auto side) {
+      auto* option = attention.content_bias ? &*attention.content_bias : nullptr;
+      return option && option->*side ? &*(option->*side) : nullptr;
     };
-    visit("d_content_keys", gradients.content_keys, table(&ContentBias::keys));
-    visit("d_content_values", gradients.content_values, table(&ContentBias::values));
-    visit("d_content_queries", gradients.content_queries, table(&ContentBias::queries));
-    visit("d_content_head_queries", gradients.content_head_queries, table(&ContentBias::head_queries));
+    visit("content_bias.keys", table(&ContentBias::keys), "d_content_keys", gradients.content_keys);
+    visit("content_bias.values", table(&ContentBias::values), "d_content_values", gradients.content_values);
+    visit("content_bias.queries", table(&ContentBias::queries), "d_content_queries", gradients.content_queries);
+    visit("content_bias.head_queries", table(&ContentBias::head_queries), "d_content_head_queries",
+          gradients.content_head_queries);
   }
   template <class T>
   using Call = ContentBiasCall<T>;

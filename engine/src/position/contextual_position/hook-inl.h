@@ -20,7 +20,6 @@
 #include "attention/sight-inl.h"
 #include "hwy/highway.h"
 #include "position/contextual_position/scheme.h"
-#include "position/hook_place.h"
 #include "simd/exp2-inl.h"
 #include "simd/tile-inl.h"
 

@@ -5,7 +5,6 @@
 #include <string>
 
 #include "core/refuse.h"
-#include "position/table_checks.h"
 
 namespace heed::position {
 namespace {

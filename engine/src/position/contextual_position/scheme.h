@@ -4,7 +4,6 @@
 
 #include <cstdint>
 
-#include "position/scheme.h"
 #include "position/table_parts.h"
 
 namespace heed::position {
@@ -60,19 +59,16 @@ class ContextualPositionCall : public TableCall<T, 1> {
   TableRows<T> rows_;
 };
 
-struct ContextualPositionScheme : Scheme {
+struct ContextualPositionScheme : Scheme<ContextualPositionScheme> {
   // The gradient of a gate is a sum over all keys before it.
   static constexpr bool kTakesAllKeys = true;
   static bool Present(const Attention& attention) { return attention.contextual_position.has_value(); }
   static void Check(const Attention& attention, const Shape& shape);
-  template <class Options, class Visit>
-  static void ForEachArray(Options& attention, const Visit& visit) {
-    if (attention.contextual_position) visit("contextual_position.table", attention.contextual_position->table);
-  }
-  template <class Gradients, class Visit>
-  static void ForEachGradient(const Attention& attention, Gradients& gradients, const Visit& visit) {
-    const auto& option = attention.contextual_position;
-    visit("d_contextual_position", gradients.contextual_position, option ? &option->table : nullptr);
+  template <class Options, class Gradients, class Visit>
+  static void ForEachTable(Options& attention, Gradients& gradients, const Visit& visit) {
+    auto& option = attention.contextual_position;
+    visit("contextual_position.table", option ? &option->table : nullptr, "d_contextual_position",
+          gradients.contextual_position);
   }
   template <class T>
   using Call = ContextualPositionCall<T>;

@@ -20,7 +20,6 @@
 #include "attention/position_hook-inl.h"
 #include "hwy/highway.h"
 #include "position/dense_bias/scheme.h"
-#include "position/hook_place.h"
 #include "simd/lane_sums-inl.h"
 #include "simd/transpose-inl.h"
 
@@ -45,15 +44,17 @@ class DenseBiasHook final : public PositionHook<T> {
     // Far from where numbers end, multiplying is all there is to it.
     const auto limit = hn::Set(d_, std::numeric_limits<T>::max() / 2);
     auto ordinary = hn::Lt(hn::Zero(d_), limit);
-    ForEachVector(place, [&](T* at, int64_t, int64_t)
-                             HWY_ATTR { ordinary = hn::And(ordinary, hn::Lt(hn::Abs(hn::Load(d_, at)), limit)); });
+    T* tile = RowsOfStrip(tile_, place);
+    ForEachVector(d_, place, [&](int64_t at, int64_t, int64_t) HWY_ATTR {
+      ordinary = hn::And(ordinary, hn::Lt(hn::Abs(hn::Load(d_, tile + at)), limit));
+    });
     if (hn::AllTrue(d_, ordinary)) return;
     Gather(place, T{1});
     const auto hidden = hn::Set(d_, -std::numeric_limits<T>::infinity());
-    ForEachVector(place, [&](T* at, int64_t j, int64_t w) HWY_ATTR {
-      const auto nats = hn::Load(d_, at);
+    ForEachVector(d_, place, [&](int64_t at, int64_t j, int64_t w) HWY_ATTR {
+      const auto nats = hn::Load(d_, tile + at);
       visible[j] &= ~BitsOf(d_, hn::Eq(nats, hidden), w);
-      hn::Store(NatsToBits(d_, nats), d_, at);
+      hn::Store(NatsToBits(d_, nats), d_, tile + at);
     });
   }
 
@@ -173,14 +174,6 @@ class DenseBiasHook final : public PositionHook<T> {
     constexpr double kMost = std::numeric_limits<T>::max();
     const auto entry = static_cast<double>(stored);
     return static_cast<T>(std::isfinite(entry) ? std::clamp(entry, -kMost, kMost) : entry);
-  }
-
-  template <class Visit>
-  HWY_INLINE void ForEachVector(const TilePlace& place, const Visit& visit) const {
-    const int64_t step = static_cast<int64_t>(hn::Lanes(d_));
-    T* tile = RowsOfStrip(tile_, place);
-    for (int64_t j = 0; j < place.keys; ++j)
-      for (int64_t w = place.lane_begin; w < place.lane_end; w += step) visit(tile + j * place.panel + w, j, w);
   }
 
   // gradient: of the keys of a tile in the row of lane w.

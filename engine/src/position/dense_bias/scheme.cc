@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "core/broadcast.h"
+#include "core/validation.h"
 #include "simd/tuning.h"
 
 namespace heed::position {

@@ -58,7 +58,7 @@ class DenseBiasCall : public SchemeCall<T> {
   int64_t copy_stride_ = 0, chunk_stride_ = 0;
 };
 
-struct DenseBiasScheme : Scheme {
+struct DenseBiasScheme : Scheme<DenseBiasScheme> {
   static constexpr bool kPassesTangents = true, kHasTangents = true, kHasGradientTangents = true;
   static constexpr bool kHeadByHead = false;
   static bool Present(const Attention& attention) { return attention.bias.has_value(); }
@@ -70,13 +70,9 @@ struct DenseBiasScheme : Scheme {
     Sight(const Attention& attention, const Shape&) : bias(*attention.bias) {}
     bool Hidden(int64_t b, int64_t h, int64_t i, int64_t j) const;
   };
-  template <class Options, class Visit>
-  static void ForEachArray(Options& attention, const Visit& visit) {
-    if (attention.bias) visit("bias", attention.bias->values);
-  }
-  template <class Gradients, class Visit>
-  static void ForEachGradient(const Attention& attention, Gradients& gradients, const Visit& visit) {
-    visit("d_bias", gradients.bias, attention.bias ? &attention.bias->values : nullptr);
+  template <class Options, class Gradients, class Visit>
+  static void ForEachTable(Options& attention, Gradients& gradients, const Visit& visit) {
+    visit("bias", attention.bias ? &attention.bias->values : nullptr, "d_bias", gradients.bias);
   }
   template <class T>
   using Call = DenseBiasCall<T>;

@@ -4,9 +4,9 @@
 
 #include <cstdint>
 
-#include "attention/order.h"
+#include "attention/plan.h"
 #include "heed/attention.h"
-#include "program/domains.h"
+#include "program/code.h"
 #include "program/evaluation.h"
 #include "program/table_reader.h"
 

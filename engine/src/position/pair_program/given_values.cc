@@ -1,4 +1,4 @@
-#include "position/pair_program/given_values.h"
+#include "position/pair_program/call_code.h"
 
 #include <cmath>
 #include <limits>
@@ -6,7 +6,7 @@
 #include <set>
 #include <tuple>
 
-#include "program/arithmetic.h"
+#include "program/operation.h"
 #include "simd/tuning.h"
 
 namespace heed::position {

@@ -14,7 +14,6 @@
 #include "attention/mask-inl.h"
 #include "attention/position_hook-inl.h"
 #include "hwy/highway.h"
-#include "position/hook_place.h"
 #include "position/offset-inl.h"
 #include "position/pair_program/scheme.h"
 #include "position/pair_program/strip-inl.h"
@@ -64,8 +63,9 @@ class PairProgramHook final : public PositionHook<T> {
     T* given = scratch_.score_nats ? scratch_.score_nats : scores;
     if (reads_nats_) {
       const auto to_nats = hn::Set(d_, std::numbers::ln2_v<T>);
-      ForEachVector(place,
-                    [&](int64_t at) HWY_ATTR { hn::Store(hn::Mul(hn::Load(d_, scores + at), to_nats), d_, given + at); });
+      ForEachVector(d_, place, [&](int64_t at, int64_t, int64_t) HWY_ATTR {
+        hn::Store(hn::Mul(hn::Load(d_, scores + at), to_nats), d_, given + at);
+      });
     }
     const auto factor = hn::Set(d_, static_cast<T>(score_->factor()));
     ForEachStrip(*forward_, place, {.score = given, .bits = scores},
@@ -82,7 +82,8 @@ class PairProgramHook final : public PositionHook<T> {
     if (!score_) return;
     const position::BackwardCode& backward = score_->backward();
     if (!backward_) {
-      if (backward.severed) ForEachVector(place, [&](int64_t at) HWY_ATTR { hn::Store(hn::Zero(d_), d_, d_scores + at); });
+      if (backward.severed)
+        ForEachVector(d_, place, [&](int64_t at, int64_t, int64_t) HWY_ATTR { hn::Store(hn::Zero(d_), d_, d_scores + at); });
       return;
     }
     const std::size_t count = backward.given.size();
@@ -142,12 +143,6 @@ class PairProgramHook final : public PositionHook<T> {
       strips.Run(place, first, keys, own);
       visit(first, strips.extent());
     }
-  }
-  template <class Visit>
-  HWY_INLINE void ForEachVector(const TilePlace& place, const Visit& visit) const {
-    const int64_t step = static_cast<int64_t>(hn::Lanes(d_));
-    for (int64_t j = 0; j < place.keys; ++j)
-      for (int64_t w = place.lane_begin; w < place.lane_end; w += step) visit(j * place.panel + w);
   }
 
   // scores += the bias of an additive program, which is there in powers of two where it does not depend on the pair.

@@ -128,30 +128,25 @@ inline bool HoldsReals(const ProgramTable& table) {
   return std::holds_alternative<View<const float, 4>>(table) || std::holds_alternative<View<const double, 4>>(table);
 }
 
-struct PairProgramScheme : Scheme {
+struct PairProgramScheme : Scheme<PairProgramScheme> {
   static constexpr bool kPassesTangents = true, kHasTangents = true;
   static bool Present(const Attention& attention) { return attention.score || attention.mask_program; }
   static void Check(const Attention& attention, const Shape& shape);
   static bool Hides(const Attention& attention) { return attention.mask_program.has_value(); }
   using Sight = PairProgramSight;
 
-  template <class Options, class Visit>
-  static void ForEachArray(Options& attention, const Visit& visit) {
-    if (attention.score)
-      for (std::size_t x = 0; x < attention.score->tables.size(); ++x) visit(ScoreTableName(x), attention.score->tables[x]);
-    if (attention.mask_program)
-      for (std::size_t x = 0; x < attention.mask_program->tables.size(); ++x)
-        visit(MaskTableName(x), attention.mask_program->tables[x]);
-  }
-  // Of tables that hold no real numbers there is no gradient.
-  template <class Gradients, class Visit>
-  static void ForEachGradient(const Attention& attention, Gradients& gradients, const Visit& visit) {
+  template <class Options, class Gradients, class Visit>
+  static void ForEachTable(Options& attention, Gradients& gradients, const Visit& visit) {
     const std::size_t tables = attention.score ? attention.score->tables.size() : 0;
+    for (std::size_t x = 0; x < tables; ++x) visit(ScoreTableName(x), &attention.score->tables[x]);
+    for (std::size_t x = 0; attention.mask_program && x < attention.mask_program->tables.size(); ++x)
+      visit(MaskTableName(x), &attention.mask_program->tables[x]);
     if constexpr (!std::is_const_v<Gradients>)
       if (gradients.score_tables.size() < tables) gradients.score_tables.resize(tables);
+    // Of tables that hold no real numbers there is no gradient.
     for (std::size_t x = 0; x < gradients.score_tables.size(); ++x) {
       const bool real = x < tables && HoldsReals(attention.score->tables[x]);
-      visit(ScoreGradientName(x), gradients.score_tables[x], real ? &attention.score->tables[x] : nullptr);
+      visit(nullptr, real ? &attention.score->tables[x] : nullptr, ScoreGradientName(x), gradients.score_tables[x]);
     }
   }
   template <class T>

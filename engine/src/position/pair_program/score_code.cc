@@ -5,7 +5,7 @@
 #include <numbers>
 #include <optional>
 
-#include "program/derivative.h"
+#include "program/code.h"
 
 namespace heed::position {
 namespace {

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "program/code.h"
-#include "program/domains.h"
 
 namespace heed::position {
 

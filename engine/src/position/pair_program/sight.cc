@@ -5,8 +5,8 @@
 #include <cmath>
 #include <map>
 
-#include "position/pair_program/given_values.h"
-#include "program/arithmetic.h"
+#include "position/pair_program/call_code.h"
+#include "program/operation.h"
 
 namespace heed::position {
 using program::Interval;

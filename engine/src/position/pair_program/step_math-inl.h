@@ -14,7 +14,7 @@
 #include "heed/portable_math.h"
 #include "hwy/contrib/math/math-inl.h"
 #include "hwy/highway.h"
-#include "program/arithmetic.h"
+#include "program/operation.h"
 #include "simd/exp2-inl.h"
 
 HWY_BEFORE_NAMESPACE();

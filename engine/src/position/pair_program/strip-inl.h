@@ -18,8 +18,8 @@
 #include "hwy/highway.h"
 #include "position/pair_program/call_code.h"
 #include "position/pair_program/step_math-inl.h"
-#include "program/arithmetic.h"
-#include "simd/tanh-inl.h"
+#include "program/operation.h"
+#include "simd/exp2-inl.h"
 #include "simd/tuning.h"
 
 HWY_BEFORE_NAMESPACE();

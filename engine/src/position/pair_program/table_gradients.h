@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "core/arena.h"
-#include "position/blocks.h"
 #include "position/pair_program/form.h"
 #include "position/pair_program/score_code.h"
 #include "position/scheme.h"

@@ -15,7 +15,6 @@
 #include "attention/problem.h"
 #include "heed/log_sum_exp.h"
 #include "hwy/highway.h"
-#include "position/hook_place.h"
 #include "position/offset-inl.h"
 #include "position/relative_bias/scheme.h"
 

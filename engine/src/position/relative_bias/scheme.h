@@ -5,7 +5,6 @@
 #include <cstdint>
 
 #include "position/scheme.h"
-#include "position/table_checks.h"
 #include "position/table_parts.h"
 
 namespace heed::position {
@@ -42,17 +41,14 @@ class RelativeBiasCall : public TableCall<T, 1> {
   int64_t width_;
 };
 
-struct RelativeBiasScheme : Scheme {
+struct RelativeBiasScheme : Scheme<RelativeBiasScheme> {
   static constexpr bool kPassesTangents = true, kHasTangents = true, kHasGradientTangents = true;
   static bool Present(const Attention& attention) { return attention.relative_bias.has_value(); }
   static void Check(const Attention& attention, const Shape& shape);
-  template <class Options, class Visit>
-  static void ForEachArray(Options& attention, const Visit& visit) {
-    if (attention.relative_bias) visit("relative_bias", attention.relative_bias->table);
-  }
-  template <class Gradients, class Visit>
-  static void ForEachGradient(const Attention& attention, Gradients& gradients, const Visit& visit) {
-    visit("d_relative_bias", gradients.relative_bias, attention.relative_bias ? &attention.relative_bias->table : nullptr);
+  template <class Options, class Gradients, class Visit>
+  static void ForEachTable(Options& attention, Gradients& gradients, const Visit& visit) {
+    visit("relative_bias", attention.relative_bias ? &attention.relative_bias->table : nullptr, "d_relative_bias",
+          gradients.relative_bias);
   }
   template <class T>
   using Call = RelativeBiasCall<T>;

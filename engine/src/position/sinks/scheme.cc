@@ -6,7 +6,6 @@
 
 #include "core/refuse.h"
 #include "core/validation.h"
-#include "position/table_checks.h"
 
 namespace heed::position {
 namespace {
@@ -54,12 +53,12 @@ void SinksCall<T>::SumKey(const attention::ValuelessKeyGradients& gradients, int
   };
   for (int64_t row = 0; row < d_sinks_.extent[0]; ++row)
     for (int64_t query = 0; query < d_sinks_.extent[2]; ++query) {
-      const attention::KeyRange rows = served(d_sinks_.extent[0], row, gradients.rows()),
-                                queries = served(d_sinks_.extent[2], query, gradients.queries());
+      const attention::KeyRange rows = served(d_sinks_.extent[0], row, gradients.rows),
+                                queries = served(d_sinks_.extent[2], query, gradients.queries);
       const double score = ScoreOf(sinks_, row, head, query);
       double sum = 0;
       for (int64_t b = rows.begin; b < rows.end; ++b)
-        for (int64_t i = queries.begin; i < queries.end; ++i) sum += gradients.Of(b, head, i, score);
+        for (int64_t i = queries.begin; i < queries.end; ++i) sum += gradients.of(b, head, i, score);
       d_sinks_(row, head, query) = static_cast<T>(sum);
     }
 }

@@ -26,20 +26,16 @@ class SinksCall : public SchemeCall<T> {
   int64_t heads_;
 };
 
-struct SinksScheme : Scheme {
+struct SinksScheme : Scheme<SinksScheme> {
   static constexpr bool kPassesTangents = true, kHasTangents = true;
   static bool Present(const Attention& attention) { return attention.sinks.has_value(); }
   static void Check(const Attention& attention, const Shape& shape);
   static double KeyScore(const Attention& attention, int64_t row, int64_t head, int64_t query);
   template <class T>
   static double KeyTangent(const BiasGradients<T>& tangents, int64_t row, int64_t head, int64_t query);
-  template <class Options, class Visit>
-  static void ForEachArray(Options& attention, const Visit& visit) {
-    if (attention.sinks) visit("sinks", attention.sinks->scores);
-  }
-  template <class Gradients, class Visit>
-  static void ForEachGradient(const Attention& attention, Gradients& gradients, const Visit& visit) {
-    visit("d_sinks", gradients.sinks, attention.sinks ? &attention.sinks->scores : nullptr);
+  template <class Options, class Gradients, class Visit>
+  static void ForEachTable(Options& attention, Gradients& gradients, const Visit& visit) {
+    visit("sinks", attention.sinks ? &attention.sinks->scores : nullptr, "d_sinks", gradients.sinks);
   }
   template <class T>
   using Call = SinksCall<T>;

@@ -16,7 +16,6 @@
 #include "attention/problem.h"
 #include "heed/log_sum_exp.h"
 #include "hwy/highway.h"
-#include "position/hook_place.h"
 #include "position/slope_bias/scheme.h"
 #include "simd/lane_sums-inl.h"
 #include "simd/tuning.h"

@@ -26,18 +26,14 @@ class SlopeBiasCall : public TableCall<T, 1> {
   View<const T, 1> tangent_;
 };
 
-struct SlopeBiasScheme : Scheme {
+struct SlopeBiasScheme : Scheme<SlopeBiasScheme> {
   static constexpr bool kPassesTangents = true, kHasTangents = true, kHasGradientTangents = true;
   static constexpr bool kHeadByHead = false;
   static bool Present(const Attention& attention) { return attention.slope_bias.has_value(); }
   static void Check(const Attention& attention, const Shape& shape);
-  template <class Options, class Visit>
-  static void ForEachArray(Options& attention, const Visit& visit) {
-    if (attention.slope_bias) visit("slope_bias", attention.slope_bias->slopes);
-  }
-  template <class Gradients, class Visit>
-  static void ForEachGradient(const Attention& attention, Gradients& gradients, const Visit& visit) {
-    visit("d_slopes", gradients.slopes, attention.slope_bias ? &attention.slope_bias->slopes : nullptr);
+  template <class Options, class Gradients, class Visit>
+  static void ForEachTable(Options& attention, Gradients& gradients, const Visit& visit) {
+    visit("slope_bias", attention.slope_bias ? &attention.slope_bias->slopes : nullptr, "d_slopes", gradients.slopes);
   }
   template <class T>
   using Call = SlopeBiasCall<T>;

@@ -1,5 +1,5 @@
 // Vectors by offset with tables of their own for every head: (q[i] + bias[h]) . positions[h, c], where c is the clipped offset
-// of key j from query i. The bias meets a table's rows once a call; the rest is the work of position/offset_panel-inl.h.
+// of key j from query i. The bias meets a table's rows once a call; the rest is the work of OffsetPanel.
 #if defined(HEED_POSITION_TRANSFORMER_XL_HOOK_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef HEED_POSITION_TRANSFORMER_XL_HOOK_INL_H_
 #undef HEED_POSITION_TRANSFORMER_XL_HOOK_INL_H_
@@ -13,8 +13,7 @@
 
 #include "attention/position_hook-inl.h"
 #include "hwy/highway.h"
-#include "position/hook_place.h"
-#include "position/offset_panel-inl.h"
+#include "position/offset-inl.h"
 #include "position/transformer_xl/scheme.h"
 #include "simd/lane_sums-inl.h"
 

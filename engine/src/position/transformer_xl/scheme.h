@@ -6,7 +6,6 @@
 #include <optional>
 
 #include "position/scheme.h"
-#include "position/table_checks.h"
 #include "position/table_parts.h"
 
 namespace heed::position {
@@ -50,20 +49,16 @@ class TransformerXlCall : public TableCall<T, 2> {
   T *copy_ = nullptr, *constants_ = nullptr;
 };
 
-struct TransformerXlScheme : Scheme {
+struct TransformerXlScheme : Scheme<TransformerXlScheme> {
   static bool Present(const Attention& attention) { return attention.transformer_xl.has_value(); }
   static void Check(const Attention& attention, const Shape& shape);
-  template <class Options, class Visit>
-  static void ForEachArray(Options& attention, const Visit& visit) {
-    if (!attention.transformer_xl) return;
-    visit("transformer_xl.positions", attention.transformer_xl->positions);
-    if (attention.transformer_xl->bias) visit("transformer_xl.bias", *attention.transformer_xl->bias);
-  }
-  template <class Gradients, class Visit>
-  static void ForEachGradient(const Attention& attention, Gradients& gradients, const Visit& visit) {
-    const auto& option = attention.transformer_xl;
-    visit("d_transformer_xl_positions", gradients.transformer_xl_positions, option ? &option->positions : nullptr);
-    visit("d_transformer_xl_bias", gradients.transformer_xl_bias, option && option->bias ? &*option->bias : nullptr);
+  template <class Options, class Gradients, class Visit>
+  static void ForEachTable(Options& attention, Gradients& gradients, const Visit& visit) {
+    auto& option = attention.transformer_xl;
+    visit("transformer_xl.positions", option ? &option->positions : nullptr, "d_transformer_xl_positions",
+          gradients.transformer_xl_positions);
+    visit("transformer_xl.bias", option && option->bias ? &*option->bias : nullptr, "d_transformer_xl_bias",
+          gradients.transformer_xl_bias);
   }
   template <class T>
   using Call = TransformerXlCall<T>;
