@@ -1,18 +1,49 @@
 #include "attention_scheme.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "heed/error.h"
-#include "heed/shown_name.h"
+#include "heed/packed_matrix.h"
+#include "heed/table.h"
 #include "parameter.h"
-#include "projected_schemes.h"
-#include "scheme_numbers.h"
 
 namespace heed {
 namespace {
+
+// Tables by offset: low enough that no product of sizes overflows.
+constexpr int64_t kMostDistance = int64_t{1} << 30;
+// A table by offset that is made from a few numbers: a small file that claims a large distance takes no more than this.
+constexpr int64_t kMostComputed = int64_t{1} << 26;
+
+[[noreturn]] void RefuseScheme(const std::string& what) { throw InvalidArgument("MultiHeadAttention: position: " + what); }
+
+void CheckDistance(int64_t max_distance, int64_t least = 0) {
+  if (max_distance < least || max_distance > kMostDistance)
+    RefuseScheme("max_distance: expected " + std::to_string(least) + " to 2^30, got " + std::to_string(max_distance));
+}
+
+void CheckComputed(const char* sizes, int64_t width, int64_t offsets) {
+  int64_t numbers = 0;
+  if (__builtin_mul_overflow(width, offsets, &numbers) || numbers > kMostComputed)
+    RefuseScheme(std::string("expected at most 2^26 for ") + sizes + ", got " + std::to_string(width) + " * " +
+                 std::to_string(offsets));
+}
+
+using Numbers = std::vector<float>;
+
+void RequireLoaded(const Numbers& numbers) {
+  if (numbers.empty()) RefuseScheme("its weights were not loaded");
+}
+
+Table<2> TableOf(const Numbers& numbers, int64_t rows, int64_t columns) {
+  RequireLoaded(numbers);
+  return View<const float, 2>::Contiguous(numbers.data(), {rows, columns});
+}
 
 constexpr int64_t kMostCopePositions = int64_t{1} << 18;  // as many as heed::ContextualPosition takes
 
@@ -148,6 +179,134 @@ class RotaryScheme final : public AttentionScheme {
   Numbers rates_;
 };
 
+// Schemes whose tables are projections of encodings, made when their weights are loaded.
+
+class TransformerXlScheme final : public AttentionScheme {
+ public:
+  TransformerXlScheme(const TransformerXlPosition& position, int64_t heads, int64_t head_dim)
+      : heads_(heads), head_dim_(head_dim), max_distance_(position.max_distance) {
+    CheckDistance(max_distance_);
+    CheckComputed("num_heads * head_dim * (2 * max_distance + 1)", heads * head_dim, Offsets());
+  }
+  Parameters parameters() override {
+    const int64_t width = heads_ * head_dim_;
+    const std::vector<int64_t> by_head{heads_, head_dim_};
+    return {{{"projection", {width, width}, [this](std::span<const float> W) { Project(W); }},
+             {"content_bias", by_head,
+              [this](std::span<const float> u) {
+                content_bias_.assign(u.begin(), u.end());
+                Subtract();
+              }},
+             {"position_bias", by_head,
+              [this](std::span<const float> v) {
+                position_bias_.assign(v.begin(), v.end());
+                Subtract();
+              }}},
+            {}};
+  }
+  void AddTo(Attention& call) const override {
+    RequireLoaded(positions_), RequireLoaded(difference_);
+    call.transformer_xl.emplace();
+    call.transformer_xl->positions = View<const float, 3>::Contiguous(positions_.data(), {heads_, Offsets(), head_dim_});
+    call.transformer_xl->bias = TableOf(difference_, heads_, head_dim_);
+  }
+  const float* query_bias() const override { return content_bias_.data(); }
+
+ private:
+  int64_t Offsets() const { return 2 * max_distance_ + 1; }
+  void Project(std::span<const float> W);
+  void Subtract() {
+    difference_ = position_bias_;
+    if (content_bias_.size() != position_bias_.size()) return difference_.clear();
+    for (std::size_t i = 0; i < difference_.size(); ++i) difference_[i] -= content_bias_[i];
+  }
+
+  int64_t heads_, head_dim_, max_distance_;
+  Numbers content_bias_, position_bias_, difference_, positions_;
+};
+
+// rows [n, in] times W [heads * head_dim, in], plus a bias or none -> [heads, n, head_dim].
+Numbers ProjectedByHead(View<const float, 2> rows, View<const float, 2> W, View<const float, 1> bias, int64_t heads) {
+  const int64_t n = rows.extent[0], head_dim = W.extent[0] / heads;
+  Numbers out(static_cast<std::size_t>(n * W.extent[0]));
+  SerialExecutor executor;
+  for (int64_t h = 0; h < heads; ++h) {
+    const PackedMatrix of_head({&W(h * head_dim, 0), {head_dim, W.extent[1]}, W.stride});
+    const auto own =
+        bias.present() ? View<const float, 1>::Contiguous(&bias(h * head_dim), {head_dim}) : View<const float, 1>();
+    of_head.Multiply(rows, own, View<float, 2>::Contiguous(&out[h * n * head_dim], {n, head_dim}), executor);
+  }
+  return out;
+}
+
+// Row of key position - query position: the encoding of its opposite, query position - key position.
+void TransformerXlScheme::Project(std::span<const float> W) {
+  const int64_t width = heads_ * head_dim_, offsets = Offsets();
+  Numbers encoding(static_cast<std::size_t>(offsets * width));
+  SinusoidalOptions halves;
+  halves.layout = SinusoidalLayout::kHalves;
+  const auto table = View<float, 2>::Contiguous(encoding.data(), {offsets, width});
+  SinusoidalTable(halves, -max_distance_, table);
+  const View<const float, 2> reversed{encoding.data() + (offsets - 1) * width, {offsets, width}, {-width, 1}};
+  positions_ = ProjectedByHead(reversed, View<const float, 2>::Contiguous(W.data(), {width, width}), {}, heads_);
+}
+
+class DebertaScheme final : public AttentionScheme {
+ public:
+  DebertaScheme(const DebertaPosition& position, int64_t heads, int64_t head_dim)
+      : heads_(heads), head_dim_(head_dim), max_distance_(position.max_distance) {
+    CheckDistance(max_distance_, 1);
+    CheckComputed("num_heads * head_dim * (2 * max_distance + 1)", heads * head_dim, Offsets());
+  }
+  Parameters parameters() override {
+    const int64_t width = heads_ * head_dim_;
+    const std::vector<std::pair<std::string, std::vector<int64_t>>> shapes = {{"embeddings", {2 * max_distance_, width}},
+                                                                              {"key_projection.weight", {width, width}},
+                                                                              {"key_projection.bias", {width}},
+                                                                              {"query_projection.weight", {width, width}},
+                                                                              {"query_projection.bias", {width}}};
+    Parameters own;
+    for (std::size_t p = 0; p < shapes.size(); ++p) {
+      own.list.push_back({shapes[p].first, shapes[p].second, [this, p](std::span<const float> values) {
+                            given_[p].assign(values.begin(), values.end());
+                            Project();
+                          }});
+    }
+    return own;
+  }
+  void AddTo(Attention& call) const override {
+    RequireLoaded(of_keys_), RequireLoaded(of_queries_);
+    const std::array<int64_t, 3> extent{heads_, Offsets(), head_dim_};
+    call.transformer_xl.emplace();
+    call.transformer_xl->positions = View<const float, 3>::Contiguous(of_keys_.data(), extent);
+    call.content_bias.emplace();
+    call.content_bias->head_queries = View<const float, 3>::Contiguous(of_queries_.data(), extent);
+  }
+  std::optional<double> default_scale() const override { return 1.0 / std::sqrt(3.0 * static_cast<double>(head_dim_)); }
+
+ private:
+  int64_t Offsets() const { return 2 * max_distance_ + 1; }
+  // Once all five are there.
+  void Project() {
+    if (std::ranges::any_of(given_, [](const Numbers& numbers) { return numbers.empty(); })) return;
+    const int64_t width = heads_ * head_dim_;
+    Numbers rows;
+    rows.reserve(static_cast<std::size_t>(Offsets() * width));
+    for (const int64_t row : DebertaRows(max_distance_))
+      rows.insert(rows.end(), given_[0].begin() + row * width, given_[0].begin() + (row + 1) * width);
+    const auto by_offset = View<const float, 2>::Contiguous(rows.data(), {Offsets(), width});
+    const auto projected = [&](const Numbers& weight, const Numbers& bias) {
+      return ProjectedByHead(by_offset, View<const float, 2>::Contiguous(weight.data(), {width, width}),
+                             View<const float, 1>::Contiguous(bias.data(), {width}), heads_);
+    };
+    of_keys_ = projected(given_[1], given_[2]), of_queries_ = projected(given_[3], given_[4]);
+  }
+
+  int64_t heads_, head_dim_, max_distance_;
+  std::array<Numbers, 5> given_;  // in the order of parameters()
+  Numbers of_keys_, of_queries_;
+};
+
 // What the variant's alternatives need besides themselves.
 struct SchemeMaker {
   const MultiHeadAttentionOptions& options;
@@ -194,14 +353,16 @@ struct SchemeMaker {
     const std::vector<int64_t> shape{heads, kSinusoidalBiasFrequencies};
     return Program(SinusoidalBiasProgram(), {{"cosine", shape}, {"sine", shape}});
   }
-  Made operator()(const TransformerXlPosition& position) const { return MakeTransformerXl(position, heads, head_dim); }
+  Made operator()(const TransformerXlPosition& position) const {
+    return std::make_unique<TransformerXlScheme>(position, heads, head_dim);
+  }
   Made operator()(const XPosPosition&) const {
     if (options.causal == Causal::kNone) RefuseScheme("xpos needs causal attention: it would grow towards later keys");
     RotaryPosition rotary;
     rotary.options.rotary_dim = head_dim;
     return std::make_unique<RotaryScheme>(rotary, XPosRates(head_dim));
   }
-  Made operator()(const DebertaPosition& position) const { return MakeDeberta(position, heads, head_dim); }
+  Made operator()(const DebertaPosition& position) const { return std::make_unique<DebertaScheme>(position, heads, head_dim); }
   Made operator()(const CopePosition& position) const {
     const int64_t positions = position.max_position;
     if (positions < 1 || positions > kMostCopePositions)
@@ -217,60 +378,10 @@ struct SchemeMaker {
   }
 };
 
-struct NamedPosition {
-  const char* name;
-  AttentionPosition (*make)(int64_t max_distance, bool causal);
-};
-
-template <class Position>
-AttentionPosition WithoutSizes(int64_t /*max_distance*/, bool /*causal*/) {
-  return Position{};
-}
-template <class Position>
-AttentionPosition WithDistance(int64_t max_distance, bool /*causal*/) {
-  return Position{max_distance};
-}
-
-constexpr NamedPosition kPositions[] = {
-    {"none", WithoutSizes<std::monostate>},
-    {"sinusoidal", WithoutSizes<std::monostate>},
-    {"learned", WithoutSizes<std::monostate>},
-    {"rotary", WithoutSizes<RotaryPosition>},
-    {"alibi", WithoutSizes<AlibiPosition>},
-    {"relative", WithDistance<RelativeBiasPosition>},
-    {"t5",
-     [](int64_t max_distance, bool causal) -> AttentionPosition {
-       T5Options options;
-       options.max_distance = max_distance;
-       options.bidirectional = !causal;
-       return T5Position{options};
-     }},
-    {"shaw", WithDistance<ShawPosition>},
-    {"kerple", WithoutSizes<KerplePosition>},
-    {"kerple_power", [](int64_t, bool) -> AttentionPosition { return KerplePosition{KerpleKind::kPower}; }},
-    {"sandwich", WithoutSizes<SandwichPosition>},
-    {"fire", WithoutSizes<FirePosition>},
-    {"temperature", WithoutSizes<TemperaturePosition>},
-    {"sinusoidal_bias", WithoutSizes<SinusoidalBiasPosition>},
-    {"transformer_xl", WithDistance<TransformerXlPosition>},
-    {"xpos", WithoutSizes<XPosPosition>},
-    {"deberta", WithDistance<DebertaPosition>},
-    {"cope", WithDistance<CopePosition>},
-};
-
 }  // namespace
 
 std::unique_ptr<AttentionScheme> MakeAttentionScheme(const MultiHeadAttentionOptions& options) {
   return std::visit(SchemeMaker{options, options.num_heads, options.head_dim}, options.position);
-}
-
-AttentionPosition PositionNamed(const std::string& name, int64_t max_distance, bool causal) {
-  std::string names;
-  for (const NamedPosition& position : kPositions) {
-    if (name == position.name) return position.make(max_distance, causal);
-    names += (names.empty() ? "" : ", ") + std::string(position.name);
-  }
-  throw InvalidArgument("position: " + QuotedName(name) + " is unknown; expected one of " + names);
 }
 
 }  // namespace heed

@@ -37,11 +37,6 @@ class AttentionScheme {
 // options: resolved, their head_dim told. Throws InvalidArgument that names the option.
 std::unique_ptr<AttentionScheme> MakeAttentionScheme(const MultiHeadAttentionOptions& options);
 
-// The scheme of a kept model by its name; monostate for "none" and for those that are added to the input. max_distance: where
-// offsets are clipped, of cope the number of positions. causal: T5's buckets serve the keys up to a query alone. Throws
-// InvalidArgument that lists the names.
-AttentionPosition PositionNamed(const std::string& name, int64_t max_distance, bool causal);
-
 }  // namespace heed
 
 #endif  // HEED_INFERENCE_SRC_ATTENTION_SCHEME_H_

@@ -6,18 +6,34 @@
 #include <utility>
 
 #include "characters.h"
+#include "config_reader.h"
 #include "encoders/sequence_encoder.h"
 #include "heed/error.h"
 #include "heed/portable_math.h"
+#include "heed/positions.h"
+#include "heed/shown_name.h"
 #include "kept_network.h"
 
 namespace heed {
 namespace {
 
+using Json = ConfigReader::Json;
+
+constexpr int64_t kFormat = 1;  // of config.json
+// Far above what a CPU trains, low enough that no product of two of them overflows.
+constexpr int64_t kMaxLayers = 1024, kMaxWidth = 1 << 16, kMaxContext = 1 << 20;
+
+// As `heed train` resolves it: half the context, and for T5 at least the distance that its buckets need.
+int64_t DefaultDistance(const CharacterModelConfig& config) {
+  const int64_t of_a_side = T5Options().buckets / (config.causal ? 1 : 2);
+  const int64_t least = config.position == "t5" ? of_a_side / 2 + 1 : 1;
+  return std::max(least, config.context / 2);
+}
+
 EncoderOptions EncoderOf(const CharacterModelConfig& config) {
   EncoderOptions options;
   options.encoder = config.encoder, options.position = config.position;
-  options.causal = true, options.bias = config.bias;
+  options.causal = config.causal, options.bias = config.bias;
   options.layers = config.layers, options.heads = config.heads, options.width = config.width;
   options.ffn_width = config.ffn_width, options.kernel = config.kernel;
   options.max_len = config.context, options.max_distance = config.max_distance;
@@ -76,9 +92,42 @@ void RequireFiniteLogits(std::span<const float> logits, int64_t character) {
 
 }  // namespace
 
-CharacterModel::CharacterModel(const std::string& folder)
-    : config_(CharacterModelConfig::Read(folder + "/config.json")),
-      embedding_(static_cast<int64_t>(config_.characters.size()), config_.width) {
+CharacterModelConfig CharacterModelConfig::Read(const std::string& path, bool masked_too) {
+  const ConfigReader reader(path);
+  reader.Integer(reader.file(), "format", kFormat, kFormat);
+  const std::string kind = ConfigReader::Has(reader.file(), "kind") ? reader.Text(reader.file(), "kind") : "";
+  if (kind == "counts") reader.Fail("it holds counts of characters, not a network; heed::CountingModel opens it");
+  if (kind == "table") reader.Fail("it holds a model of labelled sequences; heed::SeriesModel opens it");
+  if (!kind.empty()) reader.Fail("'kind': expected one of table, counts, got " + QuotedName(kind));
+  const Json& model = reader.Object(reader.file(), "model");
+  const std::string objective = reader.Text(model, "objective");
+  if (objective != "causal" && (objective != "masked" || !masked_too))
+    reader.Fail("the objective " + QuotedName(objective) +
+                " is not supported without LibTorch; models of the objective 'causal' are");
+  CharacterModelConfig config;
+  config.causal = objective == "causal";
+  config.encoder = reader.Text(model, "encoder");
+  config.position = reader.Text(model, "position");
+  // Runs of earlier versions do not tell these two.
+  if (ConfigReader::Has(model, "query_key_norm")) config.query_key_norm = reader.Text(model, "query_key_norm");
+  if (ConfigReader::Has(model, "kernel")) config.kernel = reader.Integer(model, "kernel", 1, kMaxContext);
+  config.layers = reader.Integer(model, "layers", 1, kMaxLayers);
+  config.heads = reader.Integer(model, "heads", 1, kMaxWidth);
+  config.width = reader.Integer(model, "width", 1, kMaxWidth);
+  config.context = reader.Integer(model, "context", 1, kMaxContext);
+  config.ffn_width = reader.Integer(model, "ffn_width", -1, 4 * kMaxWidth);
+  if (config.ffn_width < 0) config.ffn_width = 4 * config.width;
+  config.max_distance = reader.Integer(model, "max_distance", 0, kMaxContext);
+  if (config.max_distance == 0) config.max_distance = DefaultDistance(config);
+  config.bias = reader.Flag(model, "bias");
+  config.tied = reader.Flag(model, "tied");
+  config.characters = ReadCharacters(reader);
+  return config;
+}
+
+CharacterModel::CharacterModel(const std::string& folder, bool masked_too)
+    : config_(CharacterModelConfig::Read(folder + "/config.json", masked_too)),
+      embedding_(std::ssize(config_.characters) + (config_.causal ? 0 : 1), config_.width) {
   const std::string path = folder + "/model.safetensors";
   const EncoderOptions options = EncoderOf(config_);
   if (!HoldsWeightsOf(options, static_cast<int64_t>(config_.characters.size()), path))
@@ -89,7 +138,9 @@ CharacterModel::CharacterModel(const std::string& folder)
     LoadFiniteWeights(parameters(), path);
     // Behind the weights, which bound the sizes that a configuration can claim.
     keeps_states_ = !encoder_->NewCaches().states.empty();
-    if (config_.tied) tied_ = PackedMatrix(embedding_.weight());
+    View<const float, 2> characters = embedding_.weight();
+    characters.extent[0] = std::ssize(config_.characters);
+    if (config_.tied) tied_ = PackedMatrix(characters);
   } catch (const InvalidArgument& error) {
     throw FileError(folder + ": " + error.what());
   }

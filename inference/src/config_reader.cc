@@ -14,8 +14,9 @@ constexpr int kDeepest = 64;
 
 }  // namespace
 
-ConfigReader::ConfigReader(std::string path) : path_(std::move(path)) {
-  const std::string text = ReadFile(path_, kMostBytes);
+ConfigReader::ConfigReader(const std::string& path) : ConfigReader(path, ReadFile(path, kMostBytes)) {}
+
+ConfigReader::ConfigReader(std::string path, const std::string& text) : path_(std::move(path)) {
   // The parser would take a NUL byte for the end.
   if (text.find('\0') != std::string::npos) Fail("malformed JSON: it holds a NUL byte");
   const auto shallow = [this](int depth, Json::parse_event_t, const Json&) {

@@ -17,7 +17,9 @@ class ConfigReader {
   using Json = nlohmann::json;
 
   // The file at `path`, an object.
-  explicit ConfigReader(std::string path);
+  explicit ConfigReader(const std::string& path);
+  // The same of its text.
+  ConfigReader(std::string path, const std::string& text);
 
   const Json& file() const { return json_; }
   [[noreturn]] void Fail(const std::string& what) const;

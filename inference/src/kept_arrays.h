@@ -1,9 +1,10 @@
-// The arrays of a kept model's model.safetensors, read as they are needed.
+// The arrays of a kept model's model.safetensors.
 #ifndef HEED_INFERENCE_SRC_KEPT_ARRAYS_H_
 #define HEED_INFERENCE_SRC_KEPT_ARRAYS_H_
 
 #include <cmath>
 #include <cstdint>
+#include <cstring>
 #include <map>
 #include <string>
 #include <type_traits>
@@ -12,28 +13,38 @@
 
 #include "heed/error.h"
 #include "heed/safetensors.h"
+#include "heed/series_model.h"
 
 namespace heed {
 
 class KeptArrays {
  public:
-  explicit KeptArrays(std::string path) : path_(std::move(path)), stored_(OpenTensors(path_)) {}
+  // Those of the file at `path`.
+  explicit KeptArrays(const std::string& path) : path_(path) {
+    for (const auto& [name, stored] : OpenTensors(path)) {
+      const SafetensorsEntry& entry = *stored.entry;
+      if (!entry.type->element) continue;
+      KeptArray& array = arrays_[name];
+      array = {*entry.type->element, entry.shape, std::string(static_cast<std::size_t>(entry.end - entry.begin), '\0')};
+      stored.file->Read(entry, array.bytes.data());
+    }
+  }
+  explicit KeptArrays(std::map<std::string, KeptArray> arrays) : path_("model.safetensors"), arrays_(std::move(arrays)) {}
 
   int64_t Rows(const char* name) const {
-    const std::vector<int64_t>& shape = Find(name).entry->shape;
+    const std::vector<int64_t>& shape = Find(name).shape;
     return shape.empty() ? 0 : shape.front();
   }
   // T: double, int64_t or int32_t. Finite numbers of this type and shape. Throws FileError.
   template <class T>
   std::vector<T> Read(const char* name, const std::vector<int64_t>& shape) const {
-    const StoredTensor& stored = Find(name);
-    const SafetensorsEntry& entry = *stored.entry;
+    const KeptArray& array = Find(name);
     constexpr ElementType kType = std::is_same_v<T, double>    ? ElementType::kFloat64
                                   : std::is_same_v<T, int64_t> ? ElementType::kInt64
                                                                : ElementType::kInt32;
-    if (entry.type->element != kType || entry.shape != shape) Refuse(name);
-    std::vector<T> numbers(static_cast<std::size_t>(entry.end - entry.begin) / sizeof(T));
-    stored.file->Read(entry, numbers.data());
+    if (array.type != kType || array.shape != shape) Refuse(name);
+    std::vector<T> numbers(array.bytes.size() / sizeof(T));
+    if (!numbers.empty()) std::memcpy(numbers.data(), array.bytes.data(), array.bytes.size());
     if constexpr (std::is_same_v<T, double>) {
       for (const T number : numbers) {
         if (!std::isfinite(number)) Refuse(name);
@@ -46,14 +57,14 @@ class KeptArrays {
   }
 
  private:
-  const StoredTensor& Find(const char* name) const {
-    const auto found = stored_.find(name);
-    if (found == stored_.end()) Refuse(name);
+  const KeptArray& Find(const char* name) const {
+    const auto found = arrays_.find(name);
+    if (found == arrays_.end()) Refuse(name);
     return found->second;
   }
 
   std::string path_;
-  std::map<std::string, StoredTensor> stored_;
+  std::map<std::string, KeptArray> arrays_;
 };
 
 }  // namespace heed

@@ -6,9 +6,9 @@
 
 #include "config_reader.h"
 #include "heed/error.h"
+#include "heed/series_windows.h"
 #include "heed/shape_text.h"
 #include "series/answerer.h"
-#include "series/windows.h"
 
 namespace heed {
 namespace {
@@ -16,6 +16,17 @@ namespace {
 constexpr int64_t kFormatOfSeries = 1;
 
 const char kKind[] = "table";
+
+// Throws InvalidArgument too.
+SeriesForm FormOf(const ConfigReader& config) {
+  const ConfigReader::Json& json = config.Object(config.file(), "form");
+  SeriesForm form;
+  VisitFields(form, [&](const char* name, auto& field) {
+    if (!MayLack(name) || ConfigReader::Has(json, name)) config.Read(json, name, field);
+  });
+  Validate(form);
+  return form;
+}
 
 void RequireShape(const char* name, const View<double, 3>& view, const std::array<int64_t, 3>& expected) {
   if (view.extent != expected)
@@ -25,26 +36,44 @@ void RequireShape(const char* name, const View<double, 3>& view, const std::arra
 
 }  // namespace
 
-SeriesModel::SeriesModel(const std::string& folder) {
-  const std::string weights_path = folder + "/model.safetensors";
-  const ConfigReader config(folder + "/config.json");
+// read(form): the answerer.
+template <class Read>
+void SeriesModel::Open(const ConfigReader& config, const Read& read) {
   config.Integer(config.file(), "format", kFormatOfSeries, kFormatOfSeries);
   if (!ConfigReader::Has(config.file(), "kind") && ConfigReader::Has(config.file(), "model"))
     config.Fail("it holds a model that continues texts; heed::CharacterModel opens it");
   if (config.Text(config.file(), "kind") != kKind) config.Fail("'kind' is not \"table\"");
   name_ = config.Text(config.file(), "name");
-  const ConfigReader::Json& form = config.Object(config.file(), "form");
-  VisitFields(form_, [&](const char* name, auto& field) {
-    if (!MayLack(name) || ConfigReader::Has(form, name)) config.Read(form, name, field);
-  });
   low_ = config.Numbers(config.file(), "low"), high_ = config.Numbers(config.file(), "high");
   try {
-    Validate(form_);
+    form_ = FormOf(config);
     const auto intervals = static_cast<std::size_t>(form_.Classifies() ? 0 : form_.outputs());
     if (low_.size() != intervals || high_.size() != intervals)
       config.Fail("'low' and 'high': expected " + std::to_string(intervals) + " numbers each");
-    const bool network = ConfigReader::Has(config.file(), "network");
-    answerer_ = network ? ReadNetwork(config, weights_path, form_) : ReadMethod(config, weights_path, form_);
+    answerer_ = read(form_);
+  } catch (const InvalidArgument& error) {
+    config.Fail(error.what());
+  }
+}
+
+SeriesModel::SeriesModel(const std::string& folder) {
+  const ConfigReader config(folder + "/config.json");
+  Open(config, [&](const SeriesForm& form) {
+    const std::string weights_path = folder + "/model.safetensors";
+    return ConfigReader::Has(config.file(), "network") ? ReadNetwork(config, weights_path, form)
+                                                       : ReadMethod(config, KeptArrays(weights_path), form);
+  });
+}
+
+SeriesModel::SeriesModel(const std::string& text, std::map<std::string, KeptArray> arrays) {
+  const ConfigReader config("config.json", text);
+  Open(config, [&](const SeriesForm& form) { return ReadMethod(config, KeptArrays(std::move(arrays)), form); });
+}
+
+SeriesForm ReadForm(const std::string& text) {
+  const ConfigReader config("config.json", text);
+  try {
+    return FormOf(config);
   } catch (const InvalidArgument& error) {
     config.Fail(error.what());
   }
@@ -61,25 +90,8 @@ bool SeriesModel::IsIn(const std::string& folder) {
 
 void SeriesModel::CheckShapes(const SeriesInput& input, const SeriesAnswers& answers) const {
   const auto& extent = input.features.extent;
-  if (extent[0] < 0 || extent[1] < 1 || extent[2] != form_.columns())
-    throw InvalidArgument("features: expected [rows, steps, " + std::to_string(form_.columns()) +
-                          "] with at least one step, got " + ShapeText(extent));
-  if (input.features.size() > 0 && !input.features.present()) throw InvalidArgument("features: no memory behind it");
-  const std::array<int64_t, 2> places{extent[0], extent[1]};
-  if (form_.has_times != input.times.present() || (form_.has_times && input.times.extent != places))
-    throw InvalidArgument(form_.has_times ? "times: expected " + ShapeText(places) + ", got " + ShapeText(input.times.extent)
-                                          : "times: expected none, as the model knows the order of steps alone");
-  const std::array<int64_t, 1> rows{extent[0]};
-  if (input.lengths.present() && input.lengths.extent != rows)
-    throw InvalidArgument("lengths: expected " + ShapeText(rows) + ", got " + ShapeText(input.lengths.extent));
-  if (input.target.present() && input.target.extent != places)
-    throw InvalidArgument("target: expected " + ShapeText(places) + ", got " + ShapeText(input.target.extent));
   for (int64_t row = 0; row < extent[0]; ++row) {
-    const int64_t length = LengthOf(input, row);
-    if (length < 1 || length > extent[1])
-      throw InvalidArgument("lengths: row " + std::to_string(row) + ": expected 1 to " + std::to_string(extent[1]) + ", got " +
-                            std::to_string(length));
-    if (length < answerer_->LeastSteps())
+    if (const int64_t length = LengthOf(input, row); length < answerer_->LeastSteps())
       throw InvalidArgument("features: row " + std::to_string(row) + " has " + std::to_string(length) + " steps; " + name_ +
                             " forecasts from " + std::to_string(answerer_->LeastSteps()));
   }
@@ -94,8 +106,8 @@ void SeriesModel::CheckShapes(const SeriesInput& input, const SeriesAnswers& ans
 
 void SeriesModel::Predict(const SeriesInput& input, const SeriesAnswers& answers, ModelWorkspace& workspace,
                           Executor& executor) const {
+  CheckInput(form_, input);
   CheckShapes(input, answers);
-  CheckNumbers(form_, input);
   const ModelWorkspace::Frame frame(workspace);
   answerer_->Answer(form_, input, AnswerPlaces(form_, input, answers, low_, high_), workspace, executor);
 }

@@ -14,8 +14,7 @@ from typing import Any
 
 import numpy
 
-from .models._data import is_missing
-from .models._settings import shown
+from .models._data import is_missing, shown
 
 
 def library_of(data: Any) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
-from ._sizes import check_integers, check_sizes, check_table
+from ._sizes import check_integers, check_sizes, check_table, one_of
 
 
 class Start(NamedTuple):
@@ -37,8 +37,6 @@ def uniform(low: float, high: float, *shape: int) -> Start:
 def relative_bias(heads: int, max_distance: int) -> Starts:
     """Of RelativeBias."""
     check_sizes("RelativeBias", heads=heads, max_distance=max_distance)
-    if heads < 1 or max_distance < 0:
-        raise ValueError(f"RelativeBias: expected heads > 0 and max_distance >= 0, got {heads} and {max_distance}")
     check_table("RelativeBias", "max_distance", 2 * max_distance + 1, heads)
     return {"relative_bias": zeros(heads, 2 * max_distance + 1)}
 
@@ -46,10 +44,6 @@ def relative_bias(heads: int, max_distance: int) -> Starts:
 def shaw(head_dim: int, max_distance: int, values: bool, queries: bool, value_dim: int | None) -> Starts:
     """Of Shaw."""
     check_sizes("Shaw", head_dim=head_dim, max_distance=max_distance, value_dim=value_dim)
-    if head_dim < 1 or max_distance < 0:
-        raise ValueError(f"Shaw: expected head_dim > 0 and max_distance >= 0, got {head_dim} and {max_distance}")
-    if value_dim is not None and value_dim < 0:
-        raise ValueError(f"Shaw: value_dim: expected 0 or more, got {value_dim}")
     rows, spread = 2 * max_distance + 1, head_dim**-0.5
     check_table("Shaw", "max_distance", rows, max(head_dim, value_dim or 0))
     return {
@@ -64,8 +58,8 @@ def cope(head_dim: int, max_position: int) -> Starts:
     check_sizes("Cope", head_dim=head_dim)
     check_integers("Cope", max_position=max_position)
     most = 1 << 18  # that the engine takes
-    if head_dim < 1 or not 1 <= max_position <= most:
-        raise ValueError(f"Cope: expected head_dim > 0 and max_position from 1 to {most}, got {head_dim} and {max_position}")
+    if not 1 <= max_position <= most:
+        raise ValueError(f"Cope: max_position: expected 1 to {most}, got {max_position}")
     check_table("Cope", "head_dim", max_position, head_dim)
     return {"table": zeros(max_position, head_dim)}
 
@@ -73,8 +67,6 @@ def cope(head_dim: int, max_position: int) -> Starts:
 def t5_bias(heads: int, buckets: int, max_distance: int) -> Starts:
     """Of T5Bias; whether there may be so many buckets the engine says."""
     check_sizes("T5Bias", heads=heads, buckets=buckets, max_distance=max_distance)
-    if heads < 1:
-        raise ValueError(f"heads: expected at least 1, got {heads}")
     check_table("T5Bias", "heads", buckets, heads)
     check_table("T5Bias", "max_distance", 2 * max_distance + 1, heads)
     return {"weight": zeros(buckets, heads)}
@@ -84,11 +76,6 @@ def transformer_xl(heads: int, head_dim: int, max_distance: int, width: int | No
     """Of TransformerXL."""
     check_sizes("TransformerXL", heads=heads, head_dim=head_dim, max_distance=max_distance, width=width)
     width = heads * head_dim if width is None else width
-    if heads < 1 or head_dim < 1 or max_distance < 0 or width < 1:
-        raise ValueError(
-            "TransformerXL: expected heads > 0, head_dim > 0, max_distance >= 0 and width > 0, got "
-            f"{heads}, {head_dim}, {max_distance} and {width}"
-        )
     check_table("TransformerXL", "heads and head_dim", heads * head_dim, width)
     check_table("TransformerXL", "max_distance", 2 * max_distance + 1, max(width, heads * head_dim))
     biases = {name: normal(0.02, heads, head_dim) for name in ("content_bias", "position_bias")}
@@ -97,8 +84,7 @@ def transformer_xl(heads: int, head_dim: int, max_distance: int, width: int | No
 
 def kerple(heads: int, kind: str) -> Starts:
     """Of Kerple."""
-    if kind not in ("log", "power"):
-        raise ValueError(f"kind: expected 'log' or 'power', got {kind!r}")
+    one_of("kind", kind, ("log", "power"))
     return {"rate": uniform(0.0, 2.0, heads), "scale": uniform(0.0, 1.0, heads)}
 
 

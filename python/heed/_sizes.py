@@ -1,11 +1,22 @@
-"""Sizes that tables are made of, checked before there is memory for one."""
+"""Sizes that tables are made of, checked before there is memory for one, and names of choices."""
 
 from __future__ import annotations
 
 import operator
+from collections.abc import Collection
+from typing import TypeVar
 
 MOST_SIZE = 1 << 24  # of heads, a width, a distance: beyond any model
 MOST_NUMBERS = 1 << 31  # of one table, 8 GiB in float32
+_LEAST = {"buckets": 0, "max_distance": 0, "value_dim": 0}
+_Choice = TypeVar("_Choice")
+
+
+def one_of(name: str, choice: _Choice, known: Collection[str]) -> _Choice:
+    """The choice. ValueError, which names the argument and lists what is known, for another."""
+    if choice not in known:
+        raise ValueError(f"{name}: expected one of {', '.join(known)}, got {choice!r}")
+    return choice
 
 
 def check_integers(module: str, **sizes: int | None) -> None:
@@ -21,9 +32,12 @@ def check_integers(module: str, **sizes: int | None) -> None:
 
 
 def check_sizes(module: str, **sizes: int | None) -> None:
-    """That those which are not None are integers of at most 2^24. TypeError and ValueError that name the argument."""
+    """That those which are not None are integers from 1, or from 0 where that is _LEAST, to 2^24. TypeError and ValueError that name
+    the argument."""
     check_integers(module, **sizes)
     for name, size in sizes.items():
+        if size is not None and operator.index(size) < (least := _LEAST.get(name, 1)):
+            raise ValueError(f"{module}: {name}: expected at least {least}, got {size}")
         if size is not None and operator.index(size) > MOST_SIZE:
             raise ValueError(f"{module}: {name}: expected at most 2^24, got {size}")
 

@@ -134,7 +134,7 @@ def test_keys_that_a_query_does_not_look_for_do_not_count():
 
 def test_what_is_refused():
     for sizes in ((0, 4), (6, 0), (6, (1 << 18) + 1)):
-        with pytest.raises(ValueError, match=f"^Cope: expected head_dim > 0.* got {sizes[0]} and {sizes[1]}"):
+        with pytest.raises(ValueError, match="^Cope: (head_dim: expected at least 1|max_position: expected 1 to 262144), got"):
             Cope(*sizes)
     with pytest.raises(TypeError, match=r"^Cope: max_position: expected an integer, got 2\.5"):
         Cope(6, 2.5)

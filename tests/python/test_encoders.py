@@ -419,7 +419,7 @@ def test_options_that_an_encoder_does_not_have_are_left_to_the_others():
         (lambda: nn.make_encoder("attention", 8, heads=0), r"num_heads \(0\)"),
         (lambda: nn.make_encoder("attention", 0), "width of at least 1"),
         (lambda: nn.make_encoder("rnn", 8, dropout=-0.1), "dropout"),
-        (lambda: nn.make_encoder("attention", 8, norm="mid"), "norm: expected 'post' or 'pre'"),
+        (lambda: nn.make_encoder("attention", 8, norm="mid"), "norm: expected one of post, pre"),
         (lambda: nn.make_encoder("attention", 8, position="roatry"), "position: expected one of none, sinusoidal, .*, kerple, .*xpos, got 'roatry'"),
         (lambda: nn.make_encoder("attention", 8, position="learned", length_policy="extend"), "cannot be extended"),
         (lambda: nn.DecomposableAttention(8, 3), r"width \(8\) must be a positive multiple of heads \(3\)"),

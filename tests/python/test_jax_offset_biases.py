@@ -118,13 +118,13 @@ def test_a_function_of_ones_own():
 def test_refusals_name_the_argument():
     positions, key = hj.positions, jax.random.key(0)
     for words, make in {
-        "Kerple: expected heads > 0, got 0": lambda: positions.Kerple(0, key=key),
+        "Kerple: heads: expected at least 1, got 0": lambda: positions.Kerple(0, key=key),
         "Kerple: heads: expected at most 2^24": lambda: positions.Kerple(2**40, key=key),
-        "kind: expected 'log' or 'power', got 'exp'": lambda: positions.Kerple(2, "exp", key=key),
+        "kind: expected one of log, power, got 'exp'": lambda: positions.Kerple(2, "exp", key=key),
         "head_dim: expected an even number, got 7": lambda: positions.Sandwich(2, 7),
-        "TransformerXL: expected heads > 0": lambda: positions.TransformerXL(0, 8, key=key),
+        "TransformerXL: heads: expected at least 1, got 0": lambda: positions.TransformerXL(0, 8, key=key),
         "TransformerXL: max_distance: expected at most 2^24": lambda: positions.TransformerXL(2, 8, 2**30, key=key),
-        "Cope: expected head_dim > 0 and max_position from 1 to 262144, got 8 and 0": lambda: positions.Cope(8, 0),
+        "Cope: max_position: expected 1 to 262144, got 0": lambda: positions.Cope(8, 0),
         "Cope: head_dim: expected at most 2^24": lambda: positions.Cope(2**40),
         "Cope: head_dim: expected a table of at most 2^31 numbers": lambda: positions.Cope(2**20, 2**18),
         "frequencies: expected at least 1, got 0": lambda: positions.SinusoidalBias(2, 0),

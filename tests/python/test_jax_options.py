@@ -257,13 +257,13 @@ def test_constructors_check():
     positions = hj.positions
     for words, make in {
         "heads": lambda: positions.Alibi(0),
-        "expected heads > 0": lambda: positions.RelativeBias(0, 1),
-        "expected head_dim > 0": lambda: positions.Shaw(0, 1, key=jax.random.key(0)),
+        "heads: expected at least 1": lambda: positions.RelativeBias(0, 1),
+        "head_dim: expected at least 1": lambda: positions.Shaw(0, 1, key=jax.random.key(0)),
         "buckets": lambda: positions.T5Bias(2, buckets=3),
         "rotary_dim: expected an even number in 2..8": lambda: positions.Rotary(8, rotary_dim=3),
         "RelativeBias: max_distance: expected at most 2^24": lambda: positions.RelativeBias(2, 2**62),
         "Shaw: max_distance: expected at most 2^24": lambda: positions.Shaw(2, 10**9, key=jax.random.key(0)),
-        "Shaw: value_dim: expected 0 or more": lambda: positions.Shaw(2, 1, value_dim=-1, key=jax.random.key(0)),
+        "Shaw: value_dim: expected at least 0": lambda: positions.Shaw(2, 1, value_dim=-1, key=jax.random.key(0)),
         "T5Bias: max_distance: expected at most 2^24": lambda: positions.T5Bias(2, max_distance=2**31),
         "T5Bias: heads: expected a table": lambda: positions.T5Bias(2**20, 4096, 2**12),
         "layout: expected 'half'": lambda: positions.Rotary(8, layout="halves"),

@@ -200,9 +200,9 @@ def test_what_is_refused():
     q, k, v = operands()
     with pytest.raises(ValueError, match="^position: Kerple has 3 heads, query has 4"):
         heed.attention(q, k, v, position=Kerple(3))
-    with pytest.raises(ValueError, match="^Kerple: expected heads > 0, got 0"):
+    with pytest.raises(ValueError, match="^Kerple: heads: expected at least 1, got 0"):
         Kerple(0)
-    with pytest.raises(ValueError, match="^kind: expected 'log' or 'power', got 'cubic'"):
+    with pytest.raises(ValueError, match="^kind: expected one of log, power, got 'cubic'"):
         Kerple(H, "cubic")
     with pytest.raises(ValueError, match="^head_dim: expected an even number, got 7"):
         Sandwich(H, 7)

@@ -74,7 +74,7 @@ def test_a_size_that_is_no_integer_is_refused_by_name(name):
         (lambda: positions.SwinBias(2**12, 2**10 + 2**9), "SwinBias: window: .* 9431041 x 4096"),
         (lambda: positions.Learned(8, 10**9), "Learned: max_len: .* 1000000000 x 8"),
         (lambda: positions.Sinusoidal(8, 2**62), "Sinusoidal: max_len: expected a table"),
-        (lambda: positions.Shaw(4, 4, value_dim=-1), "Shaw: value_dim: expected 0 or more, got -1"),
+        (lambda: positions.Shaw(4, 4, value_dim=-1), "Shaw: value_dim: expected at least 0, got -1"),
         (lambda: positions.Rotary(2**40), "rotary_dim: expected an even number .* at most 2.24"),
     ],
 )

@@ -234,7 +234,7 @@ def test_they_compile_whole_and_run_under_autocast():
     [
         (lambda: nn.TransformerEncoderBlock(8, -1, 2, 0.0), "ffn_num_hiddens must be 0 or more, got -1"),
         (lambda: nn.TransformerEncoderBlock(8, 8, 3, 0.0), r"num_hiddens \(8\).*num_heads \(3\)"),
-        (lambda: nn.TransformerEncoderBlock(8, 8, 2, 0.0, norm="Pre"), "norm: expected 'post' or 'pre', got 'Pre'"),
+        (lambda: nn.TransformerEncoderBlock(8, 8, 2, 0.0, norm="Pre"), "norm: expected one of post, pre, got 'Pre'"),
         (lambda: nn.TransformerEncoderBlock(8, 0, 2, 0.0, activation="elu"), "activation: expected one of relu, gelu"),
         (lambda: nn.TransformerDecoderBlock(8, -1, 2, 0.0), "ffn_num_hiddens"),
         (lambda: nn.TransformerDecoderBlock(8, 8, 2, 0.0, encoder_size=-1), "key_size"),

@@ -74,12 +74,17 @@ struct ParsedName {
   std::optional<LayerPart> part;
 };
 
-void AddRows(std::span<const WeightRow> rows, LayerPart part, const std::string& parameter,
+void AddRows(const WeightTable& table, std::span<const WeightRow> rows, LayerPart part, const std::string& parameter,
              const std::optional<std::string>& path, std::vector<Spelling>& spellings) {
+  std::string end = parameter;
+  for (const WeightRow& row : table.rest) {
+    if (row.part == LayerPart::kDense && row.parameter == parameter) end = row.theirs;
+  }
   for (const WeightRow& row : rows) {
-    if (row.part == part && row.parameter == parameter && path) {
-      spellings.push_back({Joined(*path, std::string(row.theirs)), row.layout});
-    }
+    const bool whole = row.parameter.empty();
+    if (row.part != part || (!whole && row.parameter != parameter) || !path) continue;
+    const Layout layout = whole && parameter == "bias" ? row.bias_layout : row.layout;
+    spellings.push_back({Joined(*path, std::string(row.theirs) + (whole ? end : "")), layout});
   }
 }
 
@@ -115,10 +120,10 @@ std::vector<Spelling> SpellingsOf(const WeightTarget& target, const WeightTable&
     const bool of_attention = *name.part == LayerPart::kScheme || (IsProjection(*name.part) && !table.attention.empty());
     if (of_attention) {
       const NamePath attention(name.layer.begin(), name.layer.end() - 1);
-      AddRows(table.attention, *name.part, name.parameter, TranslatedPath(attention, table, module), spellings);
+      AddRows(table, table.attention, *name.part, name.parameter, TranslatedPath(attention, table, module), spellings);
     } else {
       const LayerPart part = IsProjection(*name.part) ? LayerPart::kDense : *name.part;
-      AddRows(table.rest, part, name.parameter, TranslatedPath(name.layer, table, module), spellings);
+      AddRows(table, table.rest, part, name.parameter, TranslatedPath(name.layer, table, module), spellings);
     }
   }
   if (spellings.empty() && table.keeps_others) {

@@ -66,50 +66,34 @@ constexpr PathRow kTorchPaths[] = {
     {"final_norm", "norm", "block0"},
 };
 constexpr WeightRow kTorchAttention[] = {
-    {kQuery, "weight", "in_proj_weight", kFirstThird},
-    {kKey, "weight", "in_proj_weight", kSecondThird},
-    {kValue, "weight", "in_proj_weight", kLastThird},
-    {kQuery, "weight", "q_proj_weight"},
-    {kKey, "weight", "k_proj_weight"},
-    {kValue, "weight", "v_proj_weight"},
-    {kQuery, "bias", "in_proj_bias", kFirstThird},
-    {kKey, "bias", "in_proj_bias", kSecondThird},
-    {kValue, "bias", "in_proj_bias", kLastThird},
-    {kOutput, "weight", "out_proj.weight"},
-    {kOutput, "bias", "out_proj.bias"},
+    {kQuery, {}, "in_proj_", kFirstThird, kFirstThird},
+    {kKey, {}, "in_proj_", kSecondThird, kSecondThird},
+    {kValue, {}, "in_proj_", kLastThird, kLastThird},
+    {kQuery, {}, "q_proj_"},
+    {kKey, {}, "k_proj_"},
+    {kValue, {}, "v_proj_"},
+    {kOutput, {}, "out_proj."},
 };
 
 // flax.linen.MultiHeadDotProductAttention and flax.nnx.MultiHeadAttention
-constexpr WeightRow kFlaxAttention[] = {
-    {kQuery, "weight", "query.kernel", kHeadsIn}, {kQuery, "bias", "query.bias", kHeadsBias},
-    {kKey, "weight", "key.kernel", kHeadsIn},     {kKey, "bias", "key.bias", kHeadsBias},
-    {kValue, "weight", "value.kernel", kHeadsIn}, {kValue, "bias", "value.bias", kHeadsBias},
-    {kOutput, "weight", "out.kernel", kHeadsOut}, {kOutput, "bias", "out.bias"},
-};
+constexpr WeightRow kFlaxAttention[] = {{kQuery, {}, "query.", kHeadsIn, kHeadsBias},
+                                        {kKey, {}, "key.", kHeadsIn, kHeadsBias},
+                                        {kValue, {}, "value.", kHeadsIn, kHeadsBias},
+                                        {kOutput, {}, "out.", kHeadsOut}};
 
 // keras.layers.MultiHeadAttention and GroupQueryAttention, and their groups in a .weights.h5 file
-constexpr WeightRow kKerasAttention[] = {
-    {kQuery, "weight", "query.kernel", kHeadsIn},
-    {kQuery, "bias", "query.bias", kHeadsBias},
-    {kKey, "weight", "key.kernel", kHeadsIn},
-    {kKey, "bias", "key.bias", kHeadsBias},
-    {kValue, "weight", "value.kernel", kHeadsIn},
-    {kValue, "bias", "value.bias", kHeadsBias},
-    {kOutput, "weight", "attention_output.kernel", kHeadsOut},
-    {kOutput, "bias", "attention_output.bias"},
-};
-constexpr WeightRow kKerasFileAttention[] = {
-    {kQuery, "weight", "query_dense.vars.0", kHeadsIn},    {kQuery, "bias", "query_dense.vars.1", kHeadsBias},
-    {kKey, "weight", "key_dense.vars.0", kHeadsIn},        {kKey, "bias", "key_dense.vars.1", kHeadsBias},
-    {kValue, "weight", "value_dense.vars.0", kHeadsIn},    {kValue, "bias", "value_dense.vars.1", kHeadsBias},
-    {kOutput, "weight", "output_dense.vars.0", kHeadsOut}, {kOutput, "bias", "output_dense.vars.1"},
-};
-constexpr WeightRow kKerasFileGroupedAttention[] = {
-    {kQuery, "weight", "_query_dense.vars.0", kHeadsIn},    {kQuery, "bias", "_query_dense.vars.1", kHeadsBias},
-    {kKey, "weight", "_key_dense.vars.0", kHeadsIn},        {kKey, "bias", "_key_dense.vars.1", kHeadsBias},
-    {kValue, "weight", "_value_dense.vars.0", kHeadsIn},    {kValue, "bias", "_value_dense.vars.1", kHeadsBias},
-    {kOutput, "weight", "_output_dense.vars.0", kHeadsOut}, {kOutput, "bias", "_output_dense.vars.1"},
-};
+constexpr WeightRow kKerasAttention[] = {{kQuery, {}, "query.", kHeadsIn, kHeadsBias},
+                                         {kKey, {}, "key.", kHeadsIn, kHeadsBias},
+                                         {kValue, {}, "value.", kHeadsIn, kHeadsBias},
+                                         {kOutput, {}, "attention_output.", kHeadsOut}};
+constexpr WeightRow kKerasFileAttention[] = {{kQuery, {}, "query_dense.", kHeadsIn, kHeadsBias},
+                                             {kKey, {}, "key_dense.", kHeadsIn, kHeadsBias},
+                                             {kValue, {}, "value_dense.", kHeadsIn, kHeadsBias},
+                                             {kOutput, {}, "output_dense.", kHeadsOut}};
+constexpr WeightRow kKerasFileGroupedAttention[] = {{kQuery, {}, "_query_dense.", kHeadsIn, kHeadsBias},
+                                                    {kKey, {}, "_key_dense.", kHeadsIn, kHeadsBias},
+                                                    {kValue, {}, "_value_dense.", kHeadsIn, kHeadsBias},
+                                                    {kOutput, {}, "_output_dense.", kHeadsOut}};
 
 // paddle.nn.MultiHeadAttention, TransformerEncoderLayer, TransformerDecoderLayer and their stacks
 constexpr PathRow kPaddlePaths[] = {
@@ -127,12 +111,10 @@ constexpr PathRow kPaddlePaths[] = {
     {"final_norm", "norm", "block0"},
     {"final_norm", kNoCounterpart},
 };
-constexpr WeightRow kPaddleAttention[] = {
-    {kQuery, "weight", "q_proj.weight", kTransposed},    {kQuery, "bias", "q_proj.bias"},
-    {kKey, "weight", "k_proj.weight", kTransposed},      {kKey, "bias", "k_proj.bias"},
-    {kValue, "weight", "v_proj.weight", kTransposed},    {kValue, "bias", "v_proj.bias"},
-    {kOutput, "weight", "out_proj.weight", kTransposed}, {kOutput, "bias", "out_proj.bias"},
-};
+constexpr WeightRow kPaddleAttention[] = {{kQuery, {}, "q_proj.", kTransposed},
+                                          {kKey, {}, "k_proj.", kTransposed},
+                                          {kValue, {}, "v_proj.", kTransposed},
+                                          {kOutput, {}, "out_proj.", kTransposed}};
 
 // GluonNLP 1, TransformerEncoderLayer; then the cells of GluonNLP 0. Attention is no layer of its own in either.
 constexpr PathRow kNewGluonPaths[] = {
@@ -157,22 +139,14 @@ constexpr PathRow kGluonPaths[] = {
     {"final_norm", kNoCounterpart},
     {"attention1", kNoCounterpart, "addnorm1"},
 };
-constexpr WeightRow kNewGluonAttention[] = {
-    {kQuery, "weight", "attn_qkv.weight", kFirstThird}, {kQuery, "bias", "attn_qkv.bias", kFirstThird},
-    {kKey, "weight", "attn_qkv.weight", kSecondThird},  {kKey, "bias", "attn_qkv.bias", kSecondThird},
-    {kValue, "weight", "attn_qkv.weight", kLastThird},  {kValue, "bias", "attn_qkv.bias", kLastThird},
-    {kOutput, "weight", "attention_proj.weight"},       {kOutput, "bias", "attention_proj.bias"},
-};
-constexpr WeightRow kGluonAttention[] = {
-    {kQuery, "weight", "attention_cell.proj_query.weight"},
-    {kQuery, "bias", "attention_cell.proj_query.bias"},
-    {kKey, "weight", "attention_cell.proj_key.weight"},
-    {kKey, "bias", "attention_cell.proj_key.bias"},
-    {kValue, "weight", "attention_cell.proj_value.weight"},
-    {kValue, "bias", "attention_cell.proj_value.bias"},
-    {kOutput, "weight", "proj.weight"},
-    {kOutput, "bias", "proj.bias"},
-};
+constexpr WeightRow kNewGluonAttention[] = {{kQuery, {}, "attn_qkv.", kFirstThird, kFirstThird},
+                                            {kKey, {}, "attn_qkv.", kSecondThird, kSecondThird},
+                                            {kValue, {}, "attn_qkv.", kLastThird, kLastThird},
+                                            {kOutput, {}, "attention_proj."}};
+constexpr WeightRow kGluonAttention[] = {{kQuery, {}, "attention_cell.proj_query."},
+                                         {kKey, {}, "attention_cell.proj_key."},
+                                         {kValue, {}, "attention_cell.proj_value."},
+                                         {kOutput, {}, "proj."}};
 
 constexpr AttentionLimits kKeyWidths{false, false, false, true};
 

@@ -31,9 +31,10 @@ bool IsProjection(LayerPart part);
 // layer. A projection without a row of its own is a dense layer.
 struct WeightRow {
   LayerPart part;
-  std::string_view parameter;
-  std::string_view theirs;
+  std::string_view parameter;  // empty: weight and bias of a projection, whose names end as those of the table's dense layers
+  std::string_view theirs;     // without that end
   Layout layout = Layout::kSame;
+  Layout bias_layout = Layout::kSame;
 };
 
 // How the end of a layer's path is called: '#' stands for a number. The first row that fits is taken, from the end of the path

@@ -22,14 +22,10 @@ constexpr PathRow kBertPaths[] = {
 };
 // Shaw's vectors lie there by query position - key position.
 constexpr WeightRow kBertAttention[] = {
-    {kQuery, "weight", "self.query.weight"},
-    {kQuery, "bias", "self.query.bias"},
-    {kKey, "weight", "self.key.weight"},
-    {kKey, "bias", "self.key.bias"},
-    {kValue, "weight", "self.value.weight"},
-    {kValue, "bias", "self.value.bias"},
-    {kOutput, "weight", "output.dense.weight"},
-    {kOutput, "bias", "output.dense.bias"},
+    {kQuery, {}, "self.query."},
+    {kKey, {}, "self.key."},
+    {kValue, {}, "self.value."},
+    {kOutput, {}, "output.dense."},
     {kScheme, "keys", "self.distance_embedding.weight", kReversed},
     {kScheme, "queries", "self.distance_embedding.weight", kReversed},
 };
@@ -44,12 +40,10 @@ constexpr PathRow kVitPaths[] = {
     {"final_norm", kNoCounterpart},
     {"attention1", kNoCounterpart, "addnorm1"},
 };
-constexpr WeightRow kVitAttention[] = {
-    {kQuery, "weight", "attention.query.weight"}, {kQuery, "bias", "attention.query.bias"},
-    {kKey, "weight", "attention.key.weight"},     {kKey, "bias", "attention.key.bias"},
-    {kValue, "weight", "attention.value.weight"}, {kValue, "bias", "attention.value.bias"},
-    {kOutput, "weight", "output.dense.weight"},   {kOutput, "bias", "output.dense.bias"},
-};
+constexpr WeightRow kVitAttention[] = {{kQuery, {}, "attention.query."},
+                                       {kKey, {}, "attention.key."},
+                                       {kValue, {}, "attention.value."},
+                                       {kOutput, {}, "output.dense."}};
 // The state dict of transformers 5; its files have the names above.
 constexpr PathRow kVitStatePaths[] = {
     {"block#", "layers.#", {}, "addnorm1"},          {"addnorm1.ln", "layernorm_before", "attention"},
@@ -60,16 +54,13 @@ constexpr PathRow kVitStatePaths[] = {
 
 constexpr PathRow kLlamaPaths[] = {{"attention", "self_attn", "addnorm1"}};
 constexpr WeightRow kLlamaAttention[] = {
-    {kQuery, "weight", "q_proj.weight"},  {kQuery, "bias", "q_proj.bias"},     {kKey, "weight", "k_proj.weight"},
-    {kKey, "bias", "k_proj.bias"},        {kValue, "weight", "v_proj.weight"}, {kValue, "bias", "v_proj.bias"},
-    {kOutput, "weight", "o_proj.weight"}, {kOutput, "bias", "o_proj.bias"},
-};
+    {kQuery, {}, "q_proj."}, {kKey, {}, "k_proj."}, {kValue, {}, "v_proj."}, {kOutput, {}, "o_proj."}};
 
 constexpr WeightRow kT5Attention[] = {
-    {kQuery, "weight", "q.weight"},
-    {kKey, "weight", "k.weight"},
-    {kValue, "weight", "v.weight"},
-    {kOutput, "weight", "o.weight"},
+    {kQuery, {}, "q."},
+    {kKey, {}, "k."},
+    {kValue, {}, "v."},
+    {kOutput, {}, "o."},
     {kScheme, "weight", "relative_attention_bias.weight"},
 };
 
@@ -108,12 +99,10 @@ constexpr PathRow kGptInnerPaths[] = {
     {"attention1", kNoCounterpart, "addnorm1"},
 };
 constexpr SecondName kGptSecondNames[] = {{"embedding.weight", "lm_head.weight", "encoder", "head"}};
-constexpr WeightRow kGpt2Attention[] = {
-    {kQuery, "weight", "c_attn.weight", kFirstColumns}, {kQuery, "bias", "c_attn.bias", kFirstThird},
-    {kKey, "weight", "c_attn.weight", kSecondColumns},  {kKey, "bias", "c_attn.bias", kSecondThird},
-    {kValue, "weight", "c_attn.weight", kLastColumns},  {kValue, "bias", "c_attn.bias", kLastThird},
-    {kOutput, "weight", "c_proj.weight", kTransposed},  {kOutput, "bias", "c_proj.bias"},
-};
+constexpr WeightRow kGpt2Attention[] = {{kQuery, {}, "c_attn.", kFirstColumns, kFirstThird},
+                                        {kKey, {}, "c_attn.", kSecondColumns, kSecondThird},
+                                        {kValue, {}, "c_attn.", kLastColumns, kLastThird},
+                                        {kOutput, {}, "c_proj.", kTransposed}};
 constexpr WeightRow kGpt2Rows[] = {
     {kDense, "weight", "weight", kTransposed},
     {kDense, "bias", "bias"},
@@ -123,16 +112,10 @@ constexpr WeightRow kGpt2Rows[] = {
     {kPositions, "weight", "weight"},
     {kHead, "weight", "weight"},
 };
-constexpr WeightRow kNanoGptAttention[] = {
-    {kQuery, "weight", "c_attn.weight", kFirstThird},
-    {kQuery, "bias", "c_attn.bias", kFirstThird},
-    {kKey, "weight", "c_attn.weight", kSecondThird},
-    {kKey, "bias", "c_attn.bias", kSecondThird},
-    {kValue, "weight", "c_attn.weight", kLastThird},
-    {kValue, "bias", "c_attn.bias", kLastThird},
-    {kOutput, "weight", "c_proj.weight"},
-    {kOutput, "bias", "c_proj.bias"},
-};
+constexpr WeightRow kNanoGptAttention[] = {{kQuery, {}, "c_attn.", kFirstThird, kFirstThird},
+                                           {kKey, {}, "c_attn.", kSecondThird, kSecondThird},
+                                           {kValue, {}, "c_attn.", kLastThird, kLastThird},
+                                           {kOutput, {}, "c_proj."}};
 constexpr WeightRow kNanoGptRows[] = {
     {kDense, "weight", "weight"},     {kDense, "bias", "bias"},         {kNorm, "weight", "weight"}, {kNorm, "bias", "bias"},
     {kEmbedding, "weight", "weight"}, {kPositions, "weight", "weight"}, {kHead, "weight", "weight"},

@@ -29,10 +29,11 @@ struct CharacterModelConfig {
   int64_t max_distance = 0;  // longer offsets count as this one
   int64_t kernel = 3;        // of convolutions
   bool bias = true, tied = false;
+  bool causal = true;         // else of the masked objective, and a token behind those of characters hides one
   std::u32string characters;  // a token is the index of its character
 
-  // Throws FileError, naming the file and the fault, also for a model of the masked objective, which needs LibTorch.
-  static CharacterModelConfig Read(const std::string& path);
+  // Throws FileError, naming the file and the fault, also, unless masked_too, for a model of the masked objective.
+  static CharacterModelConfig Read(const std::string& path, bool masked_too = false);
 };
 
 class SequenceEncoder;
@@ -40,8 +41,9 @@ class SequenceEncoder;
 // Reading a model is safe from several threads at once.
 class CharacterModel {
  public:
-  // folder: holds config.json and model.safetensors. Throws FileError, naming the file.
-  explicit CharacterModel(const std::string& folder);
+  // folder: holds config.json and model.safetensors. masked_too: opens a model of the masked objective, which has Logits alone,
+  // of the character at each step. Throws FileError, naming the file.
+  explicit CharacterModel(const std::string& folder, bool masked_too = false);
   ~CharacterModel();
   CharacterModel(CharacterModel&&) noexcept;
 

@@ -4,12 +4,14 @@
 #define HEED_SERIES_MODEL_H_
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "heed/executor.h"
 #include "heed/model_workspace.h"
+#include "heed/safetensors.h"
 #include "heed/series_form.h"
 #include "heed/view.h"
 
@@ -35,6 +37,15 @@ struct SeriesAnswers {
   View<double, 3> low = {}, high = {};
 };
 
+// An array of a kept method: numbers of this type, row by row, as model.safetensors holds them.
+struct KeptArray {
+  ElementType type = ElementType::kFloat64;
+  std::vector<int64_t> shape = {};
+  std::string bytes = {};
+};
+
+class ConfigReader;
+
 // Several threads may use a model at once.
 class SeriesModel {
  public:
@@ -42,6 +53,8 @@ class SeriesModel {
   // FileError, naming the file and the fault: another format, a field of another kind, sizes that contradict each other or the
   // weights, weights that are not finite.
   explicit SeriesModel(const std::string& folder);
+  // The same of a method, not a network, from the text of config.json and the arrays of model.safetensors by their names.
+  SeriesModel(const std::string& config, std::map<std::string, KeptArray> arrays);
   ~SeriesModel();
   SeriesModel(SeriesModel&&) noexcept;
 
@@ -73,6 +86,8 @@ class SeriesModel {
   class Answerer;  // a network, or a method
 
  private:
+  template <class Read>
+  void Open(const ConfigReader& config, const Read& read);
   void CheckShapes(const SeriesInput& input, const SeriesAnswers& answers) const;
 
   std::string name_;
@@ -80,6 +95,9 @@ class SeriesModel {
   std::vector<double> low_, high_;  // distances from the answers, by output; empty for classes
   std::unique_ptr<Answerer> answerer_;
 };
+
+// The form in the text of a config.json. Throws FileError as the constructor does.
+SeriesForm ReadForm(const std::string& config);
 
 }  // namespace heed
 

@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <optional>
 
-#include "attention_scheme.h"
 #include "batch_attention.h"
 #include "encoders/residual_encoder.h"
 #include "heed/error.h"
@@ -165,11 +164,8 @@ class DecomposableEncoder final : public ResidualEncoder {
 }  // namespace
 
 std::unique_ptr<SequenceEncoder> MakeAttentionEncoder(const EncoderOptions& options) {
+  if (options.encoder == "decomposable") return std::make_unique<DecomposableEncoder>(options);
   return std::make_unique<AttentionEncoder>(options);
-}
-
-std::unique_ptr<SequenceEncoder> MakeDecomposableEncoder(const EncoderOptions& options) {
-  return std::make_unique<DecomposableEncoder>(options);
 }
 
 }  // namespace heed

@@ -214,15 +214,9 @@ class OneWayEncoder final : public ResidualEncoder {
 
 }  // namespace
 
-std::unique_ptr<SequenceEncoder> MakeLstmnEncoder(const EncoderOptions& options) {
-  return std::make_unique<OneWayEncoder<LstmnReader>>(options);
-}
-
-std::unique_ptr<SequenceEncoder> MakeIntraDecoderEncoder(const EncoderOptions& options) {
-  return std::make_unique<OneWayEncoder<IntraDecoderReader>>(options);
-}
-
-std::unique_ptr<SequenceEncoder> MakeLinearEncoder(const EncoderOptions& options) {
+std::unique_ptr<SequenceEncoder> MakeOneWayEncoder(const EncoderOptions& options) {
+  if (options.encoder == "lstmn") return std::make_unique<OneWayEncoder<LstmnReader>>(options);
+  if (options.encoder == "intra-decoder") return std::make_unique<OneWayEncoder<IntraDecoderReader>>(options);
   return std::make_unique<OneWayEncoder<LinearMixer>>(options);
 }
 

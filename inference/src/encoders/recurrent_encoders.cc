@@ -140,15 +140,9 @@ void SelfAttentiveEncoder::Mix(int64_t layer, View<float, 3> X, View<float, 3> Y
 }  // namespace
 
 std::unique_ptr<SequenceEncoder> MakeRecurrentEncoder(const EncoderOptions& options) {
+  if (options.encoder == "gru-attention") return std::make_unique<RecurrentAttentionEncoder>(options);
+  if (options.encoder == "self-attentive") return std::make_unique<SelfAttentiveEncoder>(options);
   return std::make_unique<RecurrentEncoder>(options, options.encoder);
-}
-
-std::unique_ptr<SequenceEncoder> MakeRecurrentAttentionEncoder(const EncoderOptions& options) {
-  return std::make_unique<RecurrentAttentionEncoder>(options);
-}
-
-std::unique_ptr<SequenceEncoder> MakeSelfAttentiveEncoder(const EncoderOptions& options) {
-  return std::make_unique<SelfAttentiveEncoder>(options);
 }
 
 }  // namespace heed

@@ -18,15 +18,56 @@ constexpr std::pair<const char*, Make> kEncoders[] = {
     {"rnn", MakeRecurrentEncoder},
     {"gru", MakeRecurrentEncoder},
     {"lstm", MakeRecurrentEncoder},
-    {"gru-attention", MakeRecurrentAttentionEncoder},
-    {"decomposable", MakeDecomposableEncoder},
-    {"self-attentive", MakeSelfAttentiveEncoder},
-    {"lstmn", MakeLstmnEncoder},
-    {"intra-decoder", MakeIntraDecoderEncoder},
-    {"linear", MakeLinearEncoder},
-    {"retention", MakeLinearEncoder},
-    {"mamba2", MakeLinearEncoder},
-    {"gated-delta", MakeLinearEncoder},
+    {"gru-attention", MakeRecurrentEncoder},
+    {"decomposable", MakeAttentionEncoder},
+    {"self-attentive", MakeRecurrentEncoder},
+    {"lstmn", MakeOneWayEncoder},
+    {"intra-decoder", MakeOneWayEncoder},
+    {"linear", MakeOneWayEncoder},
+    {"retention", MakeOneWayEncoder},
+    {"mamba2", MakeOneWayEncoder},
+    {"gated-delta", MakeOneWayEncoder},
+};
+
+struct NamedPosition {
+  const char* name;
+  AttentionPosition (*make)(int64_t max_distance, bool causal);
+};
+
+template <class Position>
+AttentionPosition WithoutSizes(int64_t /*max_distance*/, bool /*causal*/) {
+  return Position{};
+}
+template <class Position>
+AttentionPosition WithDistance(int64_t max_distance, bool /*causal*/) {
+  return Position{max_distance};
+}
+
+constexpr NamedPosition kPositions[] = {
+    {"none", WithoutSizes<std::monostate>},
+    {"sinusoidal", WithoutSizes<std::monostate>},
+    {"learned", WithoutSizes<std::monostate>},
+    {"rotary", WithoutSizes<RotaryPosition>},
+    {"alibi", WithoutSizes<AlibiPosition>},
+    {"relative", WithDistance<RelativeBiasPosition>},
+    {"t5",
+     [](int64_t max_distance, bool causal) -> AttentionPosition {
+       T5Options options;
+       options.max_distance = max_distance;
+       options.bidirectional = !causal;
+       return T5Position{options};
+     }},
+    {"shaw", WithDistance<ShawPosition>},
+    {"kerple", WithoutSizes<KerplePosition>},
+    {"kerple_power", [](int64_t, bool) -> AttentionPosition { return KerplePosition{KerpleKind::kPower}; }},
+    {"sandwich", WithoutSizes<SandwichPosition>},
+    {"fire", WithoutSizes<FirePosition>},
+    {"temperature", WithoutSizes<TemperaturePosition>},
+    {"sinusoidal_bias", WithoutSizes<SinusoidalBiasPosition>},
+    {"transformer_xl", WithDistance<TransformerXlPosition>},
+    {"xpos", WithoutSizes<XPosPosition>},
+    {"deberta", WithDistance<DebertaPosition>},
+    {"cope", WithDistance<CopePosition>},
 };
 
 }  // namespace
@@ -44,6 +85,15 @@ std::unique_ptr<SequenceEncoder> MakeEncoder(const EncoderOptions& options) {
     return make(options);
   }
   throw InvalidArgument("encoder: " + QuotedName(options.encoder) + " is unknown; expected one of " + names);
+}
+
+AttentionPosition PositionNamed(const std::string& name, int64_t max_distance, bool causal) {
+  std::string names;
+  for (const NamedPosition& position : kPositions) {
+    if (name == position.name) return position.make(max_distance, causal);
+    names += (names.empty() ? "" : ", ") + std::string(position.name);
+  }
+  throw InvalidArgument("position: " + QuotedName(name) + " is unknown; expected one of " + names);
 }
 
 QueryKeyNorm QueryKeyNormNamed(const std::string& name) {

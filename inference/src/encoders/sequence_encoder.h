@@ -58,19 +58,18 @@ class SequenceEncoder {
 // option.
 std::unique_ptr<SequenceEncoder> MakeEncoder(const EncoderOptions& options);
 
+// The scheme of a kept model by its name; monostate for "none" and for those that are added to the input. max_distance: where
+// offsets are clipped, of cope the number of positions. causal: T5's buckets serve the keys up to a query alone. Throws
+// InvalidArgument that lists the names.
+AttentionPosition PositionNamed(const std::string& name, int64_t max_distance, bool causal);
 // "none", "l2", "rms". Throws InvalidArgument that lists the names.
 QueryKeyNorm QueryKeyNormNamed(const std::string& name);
 
-// Those of single families.
+// Those of single families, by the names in the table of sequence_encoder.cc.
 std::unique_ptr<SequenceEncoder> MakeAttentionEncoder(const EncoderOptions& options);
 std::unique_ptr<SequenceEncoder> MakeConvolutionEncoder(const EncoderOptions& options);
 std::unique_ptr<SequenceEncoder> MakeRecurrentEncoder(const EncoderOptions& options);
-std::unique_ptr<SequenceEncoder> MakeRecurrentAttentionEncoder(const EncoderOptions& options);
-std::unique_ptr<SequenceEncoder> MakeSelfAttentiveEncoder(const EncoderOptions& options);
-std::unique_ptr<SequenceEncoder> MakeDecomposableEncoder(const EncoderOptions& options);
-std::unique_ptr<SequenceEncoder> MakeLstmnEncoder(const EncoderOptions& options);
-std::unique_ptr<SequenceEncoder> MakeIntraDecoderEncoder(const EncoderOptions& options);
-std::unique_ptr<SequenceEncoder> MakeLinearEncoder(const EncoderOptions& options);
+std::unique_ptr<SequenceEncoder> MakeOneWayEncoder(const EncoderOptions& options);
 
 // The rows of all steps of X, one below the other.
 View<float, 2> AllRows(View<float, 3> X);

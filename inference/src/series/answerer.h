@@ -1,15 +1,42 @@
-// What answers sequences: a network, or a kept method.
+// What answers sequences, a network or a kept method, and where the answers belong.
 #ifndef HEED_INFERENCE_SRC_SERIES_ANSWERER_H_
 #define HEED_INFERENCE_SRC_SERIES_ANSWERER_H_
 
+#include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "config_reader.h"
-#include "series/answer_places.h"
-#include "series/windows.h"
+#include "heed/series_windows.h"
+#include "kept_arrays.h"
 
 namespace heed {
+
+class AnswerPlaces {
+ public:
+  // low, high: what is added to an answer for the ends of its interval, by output; empty for classes.
+  AnswerPlaces(const SeriesForm& form, const SeriesInput& input, const SeriesAnswers& answers, const std::vector<double>& low,
+               const std::vector<double>& high)
+      : form_(form), input_(input), answers_(answers), low_(low), high_(high) {}
+
+  // `answer`, [outputs], as a WindowAnswerer gives it, is that of a step of a window, from 0, or of all of it; it is
+  // overwritten. Throws Error where it is not finite.
+  void Put(const SeriesWindow& window, int64_t step, double* answer) const;
+  // The values of a row's forecast, in the target's own units. Throws Error where one is not finite.
+  void PutForecast(int64_t row, const double* values) const;
+  // Zeros behind a row's length.
+  void Clear(int64_t row) const;
+
+ private:
+  void RequireFinite(int64_t row, const double* answer) const;
+  void PutValue(int64_t row, int64_t place, int64_t output, double value) const;
+
+  const SeriesForm& form_;
+  const SeriesInput& input_;
+  const SeriesAnswers& answers_;
+  const std::vector<double>&low_, &high_;
+};
 
 class SeriesModel::Answerer {
  public:
@@ -38,8 +65,7 @@ class WindowAnswerer : public SeriesModel::Answerer {
 std::unique_ptr<SeriesModel::Answerer> ReadNetwork(const ConfigReader& config, const std::string& weights_path,
                                                    const SeriesForm& form);
 // The same of the file's "method".
-std::unique_ptr<SeriesModel::Answerer> ReadMethod(const ConfigReader& config, const std::string& weights_path,
-                                                  const SeriesForm& form);
+std::unique_ptr<SeriesModel::Answerer> ReadMethod(const ConfigReader& config, const KeptArrays& arrays, const SeriesForm& form);
 // Of the kind "season", "smoothing" or "calendar", which look at a sequence's whole past; null of another.
 std::unique_ptr<SeriesModel::Answerer> ReadPastMethod(const std::string& kind, const ConfigReader& config,
                                                       const ConfigReader::Json& settings, const SeriesForm& form);

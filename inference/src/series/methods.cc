@@ -7,7 +7,6 @@
 #include "heed/portable_math.h"
 #include "heed/series_cells.h"
 #include "heed/shown_name.h"
-#include "kept_arrays.h"
 #include "series/answerer.h"
 
 namespace heed {
@@ -165,12 +164,11 @@ class NeighbourMethod final : public RowMethod {
 
 }  // namespace
 
-std::unique_ptr<SeriesModel::Answerer> ReadMethod(const ConfigReader& config, const std::string& weights_path,
+std::unique_ptr<SeriesModel::Answerer> ReadMethod(const ConfigReader& config, const KeptArrays& arrays,
                                                   const SeriesForm& form) {
   const ConfigReader::Json& method = config.Object(config.file(), "method");
   const ConfigReader::Json& settings = config.Object(method, "settings");
   const std::string kind = config.Text(method, "kind");
-  const KeptArrays arrays(weights_path);  // whose file is there and whole even where a method has no arrays
   if (kind == "simple") return std::make_unique<SimpleMethod>(config, settings, form);
   if (auto past = ReadPastMethod(kind, config, settings, form)) return past;
   if (kind != "linear" && kind != "neighbours")

@@ -1,10 +1,12 @@
-#include "series/windows.h"
+#include "heed/series_windows.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <string>
 
 #include "heed/error.h"
+#include "heed/shape_text.h"
 #include "heed/shown_name.h"
 
 namespace heed {
@@ -74,6 +76,29 @@ int64_t TargetColumn(const SeriesForm& form) {
 
 }  // namespace
 
+void CheckShapes(const SeriesForm& form, const SeriesInput& input) {
+  const auto& extent = input.features.extent;
+  if (extent[0] < 0 || extent[1] < 1 || extent[2] != form.columns())
+    throw InvalidArgument("features: expected [rows, steps, " + std::to_string(form.columns()) +
+                          "] with at least one step, got " + ShapeText(extent));
+  if (input.features.size() > 0 && !input.features.present()) throw InvalidArgument("features: no memory behind it");
+  const std::array<int64_t, 2> places{extent[0], extent[1]};
+  if (form.has_times != input.times.present() || (form.has_times && input.times.extent != places))
+    throw InvalidArgument(form.has_times ? "times: expected " + ShapeText(places) + ", got " + ShapeText(input.times.extent)
+                                         : "times: expected none, as the model knows the order of steps alone");
+  const std::array<int64_t, 1> rows{extent[0]};
+  if (input.lengths.present() && input.lengths.extent != rows)
+    throw InvalidArgument("lengths: expected " + ShapeText(rows) + ", got " + ShapeText(input.lengths.extent));
+  if (input.target.present() && input.target.extent != places)
+    throw InvalidArgument("target: expected " + ShapeText(places) + ", got " + ShapeText(input.target.extent));
+  for (int64_t row = 0; row < extent[0]; ++row) {
+    const int64_t length = LengthOf(input, row);
+    if (length < 1 || length > extent[1])
+      throw InvalidArgument("lengths: row " + std::to_string(row) + ": expected 1 to " + std::to_string(extent[1]) + ", got " +
+                            std::to_string(length));
+  }
+}
+
 int64_t LengthOf(const SeriesInput& input, int64_t row) {
   return input.lengths.present() ? input.lengths(row) : input.features.extent[1];
 }
@@ -87,7 +112,8 @@ double RowTarget::Last() const {
   return (*this)(step);
 }
 
-void CheckNumbers(const SeriesForm& form, const SeriesInput& input) {
+void CheckInput(const SeriesForm& form, const SeriesInput& input) {
+  CheckShapes(form, input);
   static const std::string kTarget = "target", kFeatures = "features";
   const bool alone = form.Forecasts() && TargetColumn(form) < 0;
   if (alone != input.target.present())

@@ -11,6 +11,7 @@ from typing_extensions import Unpack
 
 from .. import positions
 from .._cache import KeyValueCache
+from .._sizes import one_of
 from ._caches import LayerCaches
 from ._decomposable_attention import DecomposableAttention
 from ._linear import check_type
@@ -191,8 +192,7 @@ class _CellEncoder(ResidualEncoder):
 
     def __init__(self, width: int, cell: Cell, bias: bool, **stack: Unpack[StackOptions]) -> None:
         super().__init__(width, **stack)
-        if cell not in _CELLS:
-            raise ValueError(f"{type(self).__name__}: cell: expected one of {', '.join(_CELLS)}, got {cell!r}")
+        one_of(f"{type(self).__name__}: cell", cell, _CELLS)
         hidden = self._width_of_a_way()
         for layer in range(self.layers):
             made = _CELLS[cell](width, hidden, bias=bias, batch_first=True, bidirectional=not self.causal)
@@ -368,8 +368,7 @@ def make_encoder(name: str, width: int, **options: Any) -> SequenceEncoder:
     options of other encoders: "gru" ignores heads. ValueError for an unknown name, TypeError for an option that no encoder has,
     and what the encoder raises.
     """
-    if name not in _ENCODERS:
-        raise ValueError(f"encoder: expected one of {', '.join(_ENCODERS)}, got {name!r}")
+    one_of("encoder", name, _ENCODERS)
     known = set().union(*(_options_of(encoder) for encoder, _ in _ENCODERS.values())) - {"cell", "dilated", "mixer"}
     for option in options:
         if option not in known:

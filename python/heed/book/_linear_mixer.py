@@ -10,6 +10,7 @@ import torch
 
 from .. import positions
 from .._linear_attention import gated_delta_rule, linear_attention
+from .._sizes import one_of
 from ._caches import LinearState
 from ._linear import check_type
 from ._steps import check_steps
@@ -93,8 +94,7 @@ class LinearMixer(torch.nn.Module):
     def __init__(self, kind: Kind, input_size: int, hidden_size: int, heads: int, *, bias: bool = False) -> None:
         """ValueError for an unknown kind, sizes below 1 and heads that do not divide hidden_size."""
         super().__init__()
-        if kind not in get_args(Kind):
-            raise ValueError(f"LinearMixer: kind: expected one of {', '.join(get_args(Kind))}, got {kind!r}")
+        one_of("LinearMixer: kind", kind, get_args(Kind))
         if input_size < 1 or hidden_size < 1 or heads < 1 or hidden_size % heads:
             raise ValueError(
                 "LinearMixer: expected sizes of at least 1 and heads that divide hidden_size, got input_size "

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 import torch
 
-from .._sizes import check_sizes
+from .._sizes import check_sizes, one_of
 
 Norms = Literal["l2", "rms"]
 _LARGEST = math.log(100.0)
@@ -45,11 +45,8 @@ class QueryKeyNorm(torch.nn.Module):
     def __init__(self, kind: Norms, heads: int, head_dim: int) -> None:
         """ValueError for another kind, and for heads or head_dim below 1 or beyond 2^24."""
         super().__init__()
-        if kind not in ("l2", "rms"):
-            raise ValueError(f"query_key_norm: expected 'l2' or 'rms', got {kind!r}")
+        one_of("query_key_norm", kind, ("l2", "rms"))
         check_sizes("QueryKeyNorm", heads=heads, head_dim=head_dim)
-        if heads < 1 or head_dim < 1:
-            raise ValueError(f"QueryKeyNorm: expected heads > 0 and head_dim > 0, got {heads} and {head_dim}")
         self.kind, self.heads, self.head_dim = kind, heads, head_dim
         self.scale = 1.0 if kind == "l2" else None
         cosine = kind == "l2"

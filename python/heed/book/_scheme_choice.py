@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from .. import positions
+from .._sizes import one_of
 from ..positions._scheme import InputScheme
 
 LayerScheme = str | positions.Scheme | None
@@ -71,8 +72,7 @@ def scheme_maker(
         "cope": lambda: positions.Cope(head_dim, max_distance),
         "xpos": lambda: positions.XPos(head_dim),
     }
-    if choice not in makers:
-        raise ValueError(f"position: expected one of {', '.join(makers)}, got {choice!r}")
+    one_of("position", choice, makers)
     if choice == "xpos" and not causal:
         raise ValueError("position: 'xpos' needs causal attention: scores with later keys would grow with the distance")
     return makers[choice]

@@ -10,10 +10,11 @@ import torch
 from typing_extensions import TypedDict, Unpack
 
 from .._cache import KeyValueCache
+from .._sizes import one_of
 from ._caches import LayerCaches, LinearState, unchanged_by_errors
 from ._linear import check_type
 from ._steps import check_steps, clamped_lens
-from ._sublayers import Activation, Norm, PositionWiseFFN, checked_activation, checked_norm
+from ._sublayers import ACTIVATIONS, NORMS, Activation, Norm, PositionWiseFFN
 
 
 class StackOptions(TypedDict, total=False):
@@ -92,7 +93,7 @@ class SequenceEncoder(torch.nn.Module):
         if not 0.0 <= dropout < 1.0:
             raise ValueError(f"{name}: dropout must lie in [0, 1), got {dropout}")
         self.width, self.layers, self.ffn_width, self.causal = width, layers, ffn_width, causal
-        self.norm, self.activation = checked_norm(norm), checked_activation(activation)
+        self.norm, self.activation = one_of("norm", norm, NORMS), one_of("activation", activation, ACTIVATIONS)
         self.layer_norm_eps = layer_norm_eps
         self.dropout = torch.nn.Dropout(dropout)
         self.final_norm = self._new_norm() if norm == "pre" else None

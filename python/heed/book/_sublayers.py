@@ -7,12 +7,14 @@ from typing import Literal
 
 import torch
 
+from .._sizes import one_of
 from ._linear import check_type, linear
 
 Norm = Literal["post", "pre"]
+NORMS = ("post", "pre")
 Activation = Literal["relu", "gelu"]
 
-_ACTIVATIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+ACTIVATIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "relu": torch.nn.functional.relu,
     "gelu": torch.nn.functional.gelu,
 }
@@ -20,21 +22,7 @@ _ACTIVATIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
 
 def activate(X: torch.Tensor, activation: Activation) -> torch.Tensor:
     """max(x, 0) for "relu"; x * Phi(x), exact, for "gelu"."""
-    return _ACTIVATIONS[activation](X)
-
-
-def checked_activation(activation: Activation) -> Activation:
-    """The activation. ValueError lists the known ones."""
-    if activation not in _ACTIVATIONS:
-        raise ValueError(f"activation: expected one of {', '.join(_ACTIVATIONS)}, got {activation!r}")
-    return activation
-
-
-def checked_norm(norm: Norm) -> Norm:
-    """The place of normalisation. ValueError lists the known ones."""
-    if norm not in ("post", "pre"):
-        raise ValueError(f"norm: expected 'post' or 'pre', got {norm!r}")
-    return norm
+    return ACTIVATIONS[activation](X)
 
 
 class AddNorm(torch.nn.Module):
@@ -87,7 +75,7 @@ class PositionWiseFFN(torch.nn.Module):
     ) -> None:
         """input_width: width of X, ffn_num_outputs unless given. ValueError for another activation."""
         super().__init__()
-        self.activation = checked_activation(activation)
+        self.activation = one_of("activation", activation, ACTIVATIONS)
         self.dense1 = torch.nn.Linear(ffn_num_outputs if input_width is None else input_width, ffn_num_hiddens)
         self.dense2 = torch.nn.Linear(ffn_num_hiddens, ffn_num_outputs)
 

@@ -12,13 +12,14 @@ from typing_extensions import TypedDict, Unpack
 from .._cache import KeyValueCache
 from .._described import refuse_others, takes
 from .._order import Causal, EmptyRow
+from .._sizes import one_of
 from ._edition import Edition, KeepsWeights
 from ._layer_options import CallOptions
 from ._multi_head_attention import MultiHeadAttention
 from ._positional_encoding import PositionalEncoding
 from ._query_key_norm import Norms
 from ._scheme_choice import LayerScheme, SchemeChoice, scheme_maker
-from ._sublayers import Activation, AddNorm, Norm, PositionWiseFFN, checked_activation, checked_norm
+from ._sublayers import ACTIVATIONS, NORMS, Activation, AddNorm, Norm, PositionWiseFFN
 
 
 class BlockOptions(TypedDict, total=False):
@@ -40,8 +41,8 @@ def _with_defaults(module: torch.nn.Module, options: BlockOptions) -> dict[str, 
     """All of BlockOptions, checked."""
     refuse_others(type(module).__name__, options, BlockOptions)
     given = {**dict.fromkeys(BlockOptions.__annotations__), **_DEFAULTS, **options}
-    checked_norm(given["norm"])
-    checked_activation(given["activation"])
+    one_of("norm", given["norm"], NORMS)
+    one_of("activation", given["activation"], ACTIVATIONS)
     return given
 
 

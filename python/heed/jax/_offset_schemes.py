@@ -27,8 +27,6 @@ class OffsetBias(Scheme):
     def __init__(self, heads: int) -> None:
         """ValueError for heads below 1 or above 2^24."""
         check_sizes(type(self).__name__, heads=heads)
-        if heads < 1:
-            raise ValueError(f"{type(self).__name__}: expected heads > 0, got {heads}")
         self.heads = heads
 
     def by_offset(self, offset: Array) -> Array:

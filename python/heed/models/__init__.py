@@ -3,8 +3,7 @@
 from ._counts import CountsModel
 from ._form import Form
 from ._open import open_model
-from ._table import Answers, TableModel
+from ._table import Answers, Batch, TableModel
 from ._text import TextModel
-from ._windows import Batch
 
 __all__ = ["Answers", "Batch", "CountsModel", "Form", "TableModel", "TextModel", "open_model"]

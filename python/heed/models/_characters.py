@@ -9,7 +9,6 @@ from typing import Any
 import torch
 
 from ._evaluation import evaluated
-from ._settings import Settings
 
 
 class CharacterModel(torch.nn.Module):
@@ -81,11 +80,3 @@ class CharacterModel(torch.nn.Module):
     def _continued(self, tokens: list[int], characters: int) -> list[int]:
         """The tokens after `tokens`."""
         raise NotImplementedError
-
-
-def vocabulary_of(settings: Settings) -> str:
-    """Of config.json. RuntimeError where it is none."""
-    vocabulary = settings.text("vocabulary")
-    if not vocabulary or list(vocabulary) != sorted(set(vocabulary)):
-        settings.refuse("'vocabulary' is not sorted and without repetition")
-    return vocabulary

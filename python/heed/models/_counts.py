@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy
 import torch
 
-from ._characters import CharacterModel, vocabulary_of
+from ._characters import CharacterModel
 from ._data import Floats
-from ._settings import Settings
 
 _MOST_ORDER = 12
 _MOST_TOKENS = 1 << 20  # that the program counts
@@ -84,22 +83,21 @@ class CountsModel(CharacterModel):
         return tokens[begin:]
 
 
-def counts_of(settings: Settings, arrays: dict[str, torch.Tensor]) -> CountsModel:
-    """The kept counts. settings: config.json. RuntimeError that names the file and what is wrong with it."""
-    vocabulary = vocabulary_of(settings)
-    order, discount = settings.whole("order", 1, _MOST_ORDER), settings.number("discount", 0, 1)
-    if discount in (0, 1):
-        settings.refuse("'discount' is not between 0 and 1")
+def counts_of(config: dict[str, Any], arrays: dict[str, torch.Tensor]) -> CountsModel:
+    """The kept counts. config: config.json. ValueError and KeyError that name what is wrong."""
+    vocabulary, order, discount = (config[name] for name in ("vocabulary", "order", "discount"))
+    if not isinstance(vocabulary, str) or not vocabulary or list(vocabulary) != sorted(set(vocabulary)):
+        raise ValueError("'vocabulary' is not sorted and without repetition")
+    if type(order) is not int or not 1 <= order <= _MOST_ORDER or not 0 < discount < 1:
+        raise ValueError(f"'order', 'discount': expected an integer in 1 to {_MOST_ORDER} and a number between 0 and 1")
     for name, dtype in (("tokens", torch.int32), ("ends", torch.int64)):
-        if name not in arrays or arrays[name].dim() != 1 or arrays[name].dtype != dtype or not arrays[name].numel():
-            settings.refuse(f"'{name}' of model.safetensors is not the row of whole numbers that a counting model has")
+        if arrays[name].dim() != 1 or arrays[name].dtype != dtype or not arrays[name].numel():
+            raise ValueError(f"'{name}' of model.safetensors is not the row of whole numbers that a counting model has")
     tokens, ends = arrays["tokens"], arrays["ends"]
     if len(tokens) > _MOST_TOKENS:
-        settings.refuse(f"'tokens' of model.safetensors: {len(tokens)}; a counting model has at most {_MOST_TOKENS}")
+        raise ValueError(f"'tokens' of model.safetensors: {len(tokens)}; a counting model has at most {_MOST_TOKENS}")
     if int(tokens.min()) < 0 or int(tokens.max()) >= len(vocabulary):
-        settings.refuse("'tokens' of model.safetensors hold what the vocabulary does not")
+        raise ValueError("'tokens' of model.safetensors hold what the vocabulary does not")
     if int(ends[0]) < 0 or int(ends[-1]) != len(tokens) or bool((ends[1:] < ends[:-1]).any()):
-        settings.refuse("'ends' of model.safetensors are not those of passages")
-    model = CountsModel(vocabulary, tokens, ends, order=order, discount=discount)
-    model.trained, model.reached = settings.plain("training"), settings.plain("reached")
-    return model.eval()
+        raise ValueError("'ends' of model.safetensors are not those of passages")
+    return CountsModel(vocabulary, tokens, ends, order=order, discount=discount)

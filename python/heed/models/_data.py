@@ -4,42 +4,67 @@ from __future__ import annotations
 
 import datetime
 import math
+import re
 import sys
 import warnings
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple
 
 import numpy
 import numpy.typing
+import torch
 
 from ._dates import seconds_of
 from ._form import Form
-from ._settings import shown
 
 Floats = numpy.typing.NDArray[numpy.float64]
 Integers = numpy.typing.NDArray[numpy.int64]
 _MISSING = frozenset(("", "na", "n/a", "nan", "null", "?"))
 _FLAGS = {"true": 1.0, "yes": 1.0, "false": 0.0, "no": 0.0}
-_LARGEST = 1e100
-_LARGEST_STANDARDISED = 1e15  # squares of a float, and sums of millions of them, are finite
-_MOST_STEPS = 2.0**53
+_REFUSAL = re.compile(r"(features|times|target): (?:column (.*): )?row (\d+)(?:, step (\d+):)?(.*)", re.DOTALL)
 
 
-class SequenceData(NamedTuple):
-    """The steps of one sequence."""
+class Sequences(NamedTuple):
+    """Sequences as the operators take them, padded to the longest."""
 
-    name: str
-    rows: Integers  # [steps], where each step stands in the table, or in its row of an array
-    # [steps, numbers]: features, NaN before a first value; of each of Form.gaps 1 where a value is missing and the last one before
-    # stands for it; of each column of text the index of its category, or NaN for none.
-    features: Floats
-    times: Floats | None  # [steps], increasing
-    target: Floats | None  # [steps], of a forecast
+    form: Form
+    config: str  # the text of config.json
+    names: list[str]
+    rows: list[Integers]  # of each, where its steps stand in the table, or in its row of an array
+    # float64 [sequences, steps, columns]: features, NaN where a value is missing; of each column of text the index of its category,
+    # or NaN for none
+    features: torch.Tensor
+    lengths: torch.Tensor
+    times: torch.Tensor | None = None  # float64 [sequences, steps]
+    target: torch.Tensor | None = None  # likewise, of a forecast whose target is none of the features
 
-    @property
-    def steps(self) -> int:
-        """How many."""
-        return len(self.rows)
+    def asked(self, operator: Callable[..., Any], *arguments: Any) -> Any:
+        """What an operator says of the sequences. ValueError names a sequence, and where a number stands that it refuses."""
+        try:
+            return operator(self.config, *arguments, self.features, self.lengths, self.times, self.target)
+        except ValueError as error:
+            refusal = _REFUSAL.match(str(error))
+            if refusal is None:
+                raise ValueError(re.sub("^features:", "data:", str(error))) from None
+            argument, column, sequence, step, why = refusal.groups()
+            of = f"sequence {shown(self.names[int(sequence)])}"
+            if step is not None:
+                column = column.strip('"') if column else self.form.time if argument == "times" else self.form.target
+                of += f", row {self.rows[int(sequence)][int(step)]}, column {shown(column)}:"
+            raise ValueError(of + why) from None
+
+    def batch(self, windows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | None]:
+        """Some of the windows of `series_windows` as a network takes them."""
+        batch: tuple[torch.Tensor, torch.Tensor, torch.Tensor | None] = torch.ops.heed.series_batch(
+            self.config, windows, self.features, self.lengths, self.times
+        )
+        return batch
+
+
+def shown(value: object) -> str:
+    """What messages say of a value, the beginning of a long one."""
+    text = repr(value)
+    return text if len(text) <= 80 else text[:77] + "..."
 
 
 def unmasked(values: Any) -> Any:
@@ -130,51 +155,15 @@ def _tell(what: str) -> None:
     warnings.warn(f"data: {what}", stacklevel=level)
 
 
-class _Gaps:
-    """Missing values, which something else stands for, counted by column."""
-
-    def __init__(self, form: Form) -> None:
-        self._form, self._columns = form, [*form.features, *form.categories]
-        self._missing = numpy.zeros(len(self._columns), dtype=numpy.int64)
-        self._first: dict[int, str] = {}
-        self._steps = 0
-
-    def add(self, steps: Floats, place: Callable[[int], str]) -> None:
-        """steps: [steps, columns], NaN where a value is missing. place(step): where that is."""
-        missing = numpy.isnan(steps)
-        for column in numpy.flatnonzero(missing.any(axis=0)).tolist():
-            self._first.setdefault(column, place(int(missing[:, column].argmax())))
-        self._missing += missing.sum(axis=0)
-        self._steps += len(steps)
-
-    def tell(self) -> None:
-        """A warning for each column that has some."""
-        for column, first in sorted(self._first.items()):
-            stands = "the last value before fills each gap" if column < len(self._form.features) else "each counts as none of the categories"
-            told = f"{shown(self._columns[column])} lacks {self._missing[column]} of {self._steps} values"
-            _tell(f"{told}, the first in {first}: {stands}")
-
-
-def _with_marks(form: Form, given: Floats) -> Floats:
-    """Of the columns of a sequence's steps, features and indices, the numbers of SequenceData."""
-    features = given[:, : len(form.features)].copy()
-    places = [form.features.index(name) for name in form.gaps]
-    marks = numpy.isnan(features[:, places]).astype(numpy.float64)
-    steps = numpy.arange(len(features))
-    for place in places:
-        known = numpy.where(numpy.isnan(features[:, place]), 0, steps)
-        features[:, place] = features[numpy.maximum.accumulate(known), place]
-    return numpy.concatenate([features, marks, given[:, len(form.features) :]], axis=1)
-
-
-def _target_of(form: Form, name: str, numbers: Floats, given: Floats | None) -> Floats | None:
-    """Of a forecast. ValueError where a sequence begins without a value of it."""
-    if not form.forecasts or form.target not in form.features:
-        return given
-    target = numbers[:, form.features.index(form.target)]
-    if numpy.isnan(target).any():
-        raise ValueError(f"sequence {shown(name)} begins without a value of {shown(form.target)}; remove those rows")
-    return target
+def _tell_of_gaps(form: Form, missing: numpy.typing.NDArray[numpy.bool_], steps: int, place: Callable[[int], str]) -> None:
+    """A warning for each column that lacks values: missing, [places, columns], of so many steps. place(index): where that is."""
+    for column, name in enumerate([*form.features, *form.categories]):
+        feature = column < len(form.features)
+        if not missing[:, column].any() or (feature and name not in form.gaps):
+            continue
+        stands = "the last value before fills each gap" if feature else "each counts as none of the categories"
+        first = place(int(missing[:, column].argmax()))
+        _tell(f"{shown(name)} lacks {missing[:, column].sum()} of {steps} values, the first in {first}: {stands}")
 
 
 def _moment(value: Any, order: str) -> float:
@@ -245,30 +234,32 @@ class _Table:
         return groups
 
 
-def _of_table(form: Form, data: Any, new_categories: str) -> list[SequenceData]:
+def _of_table(form: Form, config: str, data: Any, new_categories: str) -> Sequences:
     table = _Table(data)
     columns = [*([form.sequence] if form.sequence else []), *([form.time] if form.has_times else []), *form.features, *form.categories]
     table.require([*columns, *([form.target] if form.forecasts else [])])
     given = [_numbers(name, table.columns[name], name in form.gaps, _REMEDY) for name in form.features]
     indices = [_indices(form, name, table.columns[name], new_categories) for name in form.categories]
     steps = numpy.stack([*given, *indices], axis=1)
-    gaps = _Gaps(form)
-    gaps.add(steps, "row {}".format)
-    gaps.tell()
+    _tell_of_gaps(form, numpy.isnan(steps), len(steps), "row {}".format)
     steps[numpy.isinf(steps)] = math.nan
     times = _moments(form, table.columns[form.time]) if form.has_times else None
     target = _numbers(form.target, table.columns[form.target]) if form.forecasts and form.target not in form.features else None
     groups = table.groups(form.sequence) if form.sequence else {"all": list(range(len(steps)))}
-    return [
-        SequenceData(
-            name,
-            rows := numpy.array(places, dtype=numpy.int64),
-            numbers := _with_marks(form, steps[rows]),
-            None if times is None else times[rows],
-            _target_of(form, name, numbers, None if target is None else target[rows]),
-        )
-        for name, places in groups.items()
-    ]
+    rows = [numpy.array(places, dtype=numpy.int64) for places in groups.values()]
+    lengths = torch.tensor([len(places) for places in rows])
+
+    def padded(numbers: Floats | None) -> torch.Tensor | None:
+        if numbers is None:
+            return None
+        sequences = torch.zeros(len(rows), int(lengths.max()), *numbers.shape[1:], dtype=torch.float64)
+        for sequence, places in zip(sequences, rows):
+            sequence[: len(places)] = torch.from_numpy(numbers[places])
+        return sequences
+
+    features = padded(steps)
+    assert features is not None
+    return Sequences(form, config, list(groups), rows, features, lengths, padded(times), padded(target))
 
 
 def _array(name: str, value: Any, dimensions: int) -> Floats:
@@ -286,9 +277,8 @@ def _array(name: str, value: Any, dimensions: int) -> Floats:
     return array
 
 
-def _of_array(form: Form, data: Any, lengths: Any, times: Any) -> list[SequenceData]:
-    features = len(form.features)
-    columns = features + len(form.categories)
+def _of_array(form: Form, config: str, data: Any, lengths: Any, times: Any) -> Sequences:
+    columns = len(form.features) + len(form.categories)
     X = numpy.asarray(unmasked(data))
     X = _array("data", X[:, :, None] if X.ndim == 2 and columns == 1 else X, 3)
     if X.shape[2] != columns or X.size == 0:
@@ -304,84 +294,24 @@ def _of_array(form: Form, data: Any, lengths: Any, times: Any) -> list[SequenceD
         raise ValueError(f"lengths: expected {rows} whole numbers from 1 to {most}")
     if form.forecasts and form.target not in form.features:
         raise ValueError(f"data: the model forecasts {shown(form.target)}, which is none of its features; give it as a table")
-    places = numpy.array([name in form.gaps for name in form.features] + [True] * len(form.categories))  # where NaN may stand
-    sequences, gaps = [], _Gaps(form)
-    for row in range(rows):
-        kept = X[row, : counts[row]]
-        _require_numbers(form, kept, places, f"data: row {row}")
-        gaps.add(kept, f"row {row}, step {{}}".format)
-        moments = None if at is None else _numbers(f"times of row {row}", at[row, : counts[row]])
-        numbers = _with_marks(form, kept)
-        target = _target_of(form, str(row), numbers, None)
-        sequences.append(SequenceData(str(row), numpy.arange(len(kept)), numbers, moments, target))
-    gaps.tell()
-    return sequences
-
-
-def _require_numbers(form: Form, steps: Floats, gaps: numpy.typing.NDArray[numpy.bool_], place: str) -> None:
-    """Of an array's row: ValueError that names the step of what is not finite, or the index of no category."""
-    for step, feature in numpy.argwhere(~numpy.isfinite(steps) & ~(numpy.isnan(steps) & gaps))[:1]:
-        raise ValueError(f"{place}, step {step}, feature {feature}: {steps[step, feature]} is not a finite number; {_REMEDY}")
-    for feature, (column, names) in enumerate(form.categories.items(), len(form.features)):
-        wrong = ~numpy.isnan(steps[:, feature]) & ~numpy.isin(steps[:, feature], numpy.arange(len(names)))
-        if wrong.any():
-            step = int(wrong.argmax())
-            raise ValueError(
-                f"{place}, step {step}, {shown(column)}: {steps[step, feature]} is no category; expected 0 to {len(names) - 1}, or "
-                "NaN for none of them"
-            )
-
-
-def _require_computable(form: Form, sequence: SequenceData) -> None:
-    """ValueError that names the place of a number which cannot be computed with."""
-
-    def refuse(column: str, step: int, value: float, why: str) -> NoReturn:
-        of = f"sequence {shown(sequence.name)}, row {sequence.rows[step]}, column {shown(column)}"
-        raise ValueError(f"{of}: {value} {why}")
-
-    def require(column: str, values: Floats, mean: float, deviation: float) -> None:
-        with numpy.errstate(over="ignore"):
-            far = numpy.abs((values - mean) / deviation) > _LARGEST_STANDARDISED
-        for wrong, why in (
-            (numpy.abs(values) > _LARGEST, "is beyond 1e100, too large to compute with"),
-            (far, f"lies more than 1e15 deviations from the mean of the training part ({mean}, deviation {deviation})"),
-        ):
-            if wrong.any():
-                step = int(wrong.argmax())
-                refuse(column, step, values[step], why)
-
-    for feature, column in enumerate(form.features):
-        require(column, sequence.features[:, feature], form.mean[feature], form.deviation[feature])
-    if sequence.target is not None:
-        require(form.target, sequence.target, form.target_mean, min(form.target_deviation, form.target_scale))
-    if sequence.times is None:
-        return
-    require(form.time, sequence.times, 0.0, _LARGEST)
-    since = numpy.diff(sequence.times) / form.typical_step
-    first = max(0, sequence.steps - form.steps)
-    whole = (sequence.times[-1] - sequence.times[first]) / form.typical_step
-    if (since <= 0).any() or not numpy.isfinite(since).all():
-        step = 1 + int((~(since > 0) | ~numpy.isfinite(since)).argmax())
-        refuse(form.time, step, sequence.times[step], "is not behind the row before; times of a sequence increase")
-    if whole > _MOST_STEPS:
-        refuse(form.time, sequence.steps - 1, sequence.times[-1], "lies more than 2^53 typical steps behind its window's first")
+    missing = numpy.isnan(X) & (numpy.arange(most) < counts[:, None])[:, :, None]
+    _tell_of_gaps(form, missing.reshape(-1, columns), int(counts.sum()), lambda at: f"row {at // most}, step {at % most}")
+    names, places = [str(row) for row in range(rows)], [numpy.arange(count) for count in counts]
+    moments = None if at is None else torch.tensor(at)
+    return Sequences(form, config, names, places, torch.tensor(X), torch.tensor(counts.astype(numpy.int64)), moments)
 
 
 def sequences_of(
-    form: Form, data: Any, lengths: Any = None, times: Any = None, new_categories: str = "refuse"
-) -> list[SequenceData]:
-    """The sequences of a table or an array, as TableModel.predict takes them. ValueError that names the argument, the column or
-    the place of a value; TypeError for what is neither."""
+    form: Form, config: str, data: Any, lengths: Any = None, times: Any = None, new_categories: str = "refuse"
+) -> Sequences:
+    """The sequences of a table or an array, as TableModel.predict takes them. config: the text of config.json. ValueError that names
+    the argument, the column or the place of a value; TypeError for what is neither."""
     if new_categories not in ("refuse", "as-missing"):
         raise ValueError(f"new_categories: expected 'refuse' or 'as-missing', got {shown(new_categories)}")
     if isinstance(data, Mapping) or hasattr(data, "columns"):
         if lengths is not None or times is not None:
             raise ValueError("lengths, times: expected beside an array alone; a table has its rows and a column of times")
-        sequences = _of_table(form, data, new_categories)
-    elif hasattr(data, "__array__") or isinstance(data, (list, tuple)):
-        sequences = _of_array(form, data, lengths, times)
-    else:
-        raise TypeError(f"data: expected a frame, a mapping of columns or an array, got {type(data).__name__}")
-    for sequence in sequences:
-        _require_computable(form, sequence)
-    return sequences
+        return _of_table(form, config, data, new_categories)
+    if hasattr(data, "__array__") or isinstance(data, (list, tuple)):
+        return _of_array(form, config, data, lengths, times)
+    raise TypeError(f"data: expected a frame, a mapping of columns or an array, got {type(data).__name__}")

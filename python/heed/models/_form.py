@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import functools
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from .._described import describe
-from ._calendar import PERIODS, count_terms
-from ._settings import Settings
 
-_GOALS = ("classification", "regression", "forecast")
-_MOST_EXTENT = 1 << 20
-HARMONICS = 2  # of each of Form.periods, at most
+_PERIODS = {"year": 365.2425 * 86400, "week": 7 * 86400.0, "day": 86400.0}  # seconds
+_HARMONICS = 2  # of each of Form.periods, at most
 
 
 class Form(NamedTuple):
@@ -65,7 +61,8 @@ class Form(NamedTuple):
         """Numbers of a prepared step: the features, a mark for each of `gaps` and of `category_names`, cosines and sines of `periods`,
         and where there are times the logarithm of the time since the step before."""
         marks = len(self.gaps) + len(self.category_names)
-        return len(self.features) + marks + count_terms(self.periods, HARMONICS, self.typical_step) + self.has_times
+        terms = sum(2 * int(min(_HARMONICS, _PERIODS[period] / (2 * self.typical_step))) for period in self.periods)
+        return len(self.features) + marks + terms + self.has_times
 
     @property
     def outputs(self) -> int:
@@ -110,57 +107,3 @@ describe(
     date_order="What comes first in dates as 01/02/2000: day or month; empty: such are no dates.",
     periods="Of a forecast with dates: year, week and day, where what was learned of is long enough to hold them.",
 )
-
-
-def _require_marks(settings: Settings, form: Form) -> None:
-    """RuntimeError that names the field."""
-    places = [form.features.index(name) if name in form.features else -1 for name in form.gaps]
-    if -1 in places or sorted(set(places)) != places:
-        settings.refuse("'gaps': expected some of the features, in their order")
-    columns = form.category_columns
-    if len(columns) != len(form.category_names):
-        settings.refuse("'category_columns', 'category_names': expected as many of one as of the other")
-    if sum(a != b for a, b in zip(columns, columns[1:], strict=False)) + bool(columns) != len(set(columns)):
-        settings.refuse("'category_columns': expected the categories of a column one behind the other")
-
-
-def form_of(settings: Settings) -> Form:
-    """The form of a kept model. RuntimeError that names the field: another kind, sizes that contradict each other, scales that
-    are not positive."""
-    told: dict[str, Any] = {"goal": settings.choice("goal", _GOALS)}
-    for names, read in (
-        (("target", "sequence", "time"), settings.text),
-        (("features", "classes"), settings.texts),
-        (("each_step", "has_times", "has_dates"), settings.switch),
-        (("context", "horizon", "longest"), functools.partial(settings.whole, low=1, high=_MOST_EXTENT)),
-        (("mean", "deviation", "change"), settings.numbers),
-        (("target_mean", "target_deviation", "target_scale", "typical_step"), settings.number),
-    ):
-        told |= {name: read(name) for name in names}
-    for name in ("gaps", "category_columns", "category_names", "periods"):  # which older files lack
-        told[name] = settings.texts(name) if settings.has(name) else ()
-    told["date_order"] = settings.choice("date_order", ("", "day", "month"), "")
-    form = Form(**told)
-    _require_marks(settings, form)
-    if form.periods and not (form.forecasts and form.has_dates):
-        settings.refuse("'periods': expected none, as the model forecasts nothing from dates")
-    if len(set(form.periods)) != len(form.periods) or not all(PERIODS.get(p, 0) >= 2 * form.typical_step for p in form.periods):
-        settings.refuse("'periods': expected each of year, week and day at most once, none shorter than two typical steps")
-    if form.forecasts and not form.each_step:
-        settings.refuse("'each_step': a forecast has a target at each step")
-    if form.classifies != bool(form.classes):
-        settings.refuse("'classes': expected those of a classification alone")
-    if form.has_times != bool(form.time) or (form.has_dates and not form.has_times):
-        settings.refuse("'has_times', 'has_dates': expected to be true beside a column 'time' alone")
-    if not form.features and (form.forecasts or not form.category_names):
-        settings.refuse("'features': expected one or more")
-    for name in ("mean", "deviation", "change"):
-        values = getattr(form, name)
-        if len(values) != len(form.features):
-            settings.refuse(f"'{name}': expected a number for each of {len(form.features)} features, got {len(values)}")
-        if name != "mean" and min(values, default=1.0) <= 0:
-            settings.refuse(f"'{name}': {min(values)} is not a finite number above 0")
-    for name in ("target_deviation", "target_scale", "typical_step"):
-        if getattr(form, name) <= 0:
-            settings.refuse(f"'{name}': {getattr(form, name)} is not a finite number above 0")
-    return form

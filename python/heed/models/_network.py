@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-import numpy
 import torch
 
 from .. import positions
 from ..book import AttentionEncoder, SequenceEncoder, make_encoder
 from ..book._sequence_encoder import blank, padding
 from ..book._steps import clamped_lens
-from ._data import Floats, SequenceData
+from ._data import Floats, Sequences
 from ._form import Form
-from ._settings import Settings
 from ._table import TableModel
-from ._weights import MOST_STEPS, encoder_of, fill, made, require_plausible
-from ._windows import Window, batch_of, some_at_once
+from ._weights import encoder_of, filled
 
-_MOST_TABLE = 1 << 28  # numbers of the tables of a positional scheme
 _LEAST_T5_DISTANCE = 17  # half of a causal side's buckets hold one distance each
+_STEPS_AT_ONCE = 8192
 # Schemes that take times of any spacing; the others know the order of steps alone.
 _OF_TIMES = (
     positions.Rotary, positions.XPos, positions.Alibi, positions.Kerple, positions.Sandwich, positions.Fire, positions.SinusoidalBias,
@@ -39,9 +36,9 @@ class NetworkModel(TableModel):
     pooled: bool
     """Whether the head reads the mean over a row's steps; otherwise it reads every step."""
 
-    def __init__(self, form: Form, encoder: SequenceEncoder, pooled: bool) -> None:
-        """Makes the network with new weights."""
-        super().__init__(form)
+    def __init__(self, form: Form, config: str, encoder: SequenceEncoder, pooled: bool) -> None:
+        """Makes the network with new weights. config: the text of config.json."""
+        super().__init__(form, config)
         levels = len(form.features) if form.forecasts else 0
         self.input = torch.nn.Linear(form.width + levels, encoder.width)
         self.encoder, self.pooled = encoder, pooled
@@ -83,18 +80,32 @@ class NetworkModel(TableModel):
         levels = levels - levels.cumsum(1) / counts
         return levels / self.get_buffer("levels")
 
-    def _answers(self, sequences: Sequence[SequenceData], windows: Sequence[Window]) -> Floats:
-        answers = []
-        for some in some_at_once(self.form, windows):
-            features, lengths, times = batch_of(self.form, sequences, some)
+    def _answers(self, sequences: Sequences) -> Floats:
+        answers, form = [], self.form
+        windows = sequences.asked(torch.ops.heed.series_windows)
+        for some in windows.split(max(1, _STEPS_AT_ONCE // form.steps)):
+            features, lengths, times = sequences.batch(some)
             padded = bool((lengths != features.shape[1]).any())
-            Y = self(features, lengths if padded else None, times)
-            if self.form.forecasts:
+            Y = self(features, lengths if padded else None, times).double()
+            if form.forecasts:
                 Y = Y[torch.arange(len(some)), lengths - 1]
-            elif self.form.each_step:
-                Y = Y[~padding(lengths, Y.shape[1]).squeeze(2)]  # type: ignore[union-attr]
-            answers.append(Y.double().log_softmax(1) if self.form.classifies else Y.double())
-        return self._in_own_units(sequences, windows, numpy.asarray(torch.cat(answers)))
+            elif form.each_step:  # an earlier window has answered the first ones
+                place = torch.arange(Y.shape[1])
+                Y = Y[(place >= some[:, 3:]) & (place < lengths[:, None])]
+            answers.append(Y.log_softmax(1).exp() if form.classifies else Y * form.target_scale)
+        told: Floats = torch.cat(answers).numpy()
+        if form.classifies:
+            return told
+        return told + (_last_values(sequences)[:, None] if form.forecasts else form.target_mean)
+
+
+def _last_values(sequences: Sequences) -> Floats:
+    """Of the target of a forecast, the last value of each sequence that is known."""
+    form, target = sequences.form, sequences.target
+    values = sequences.features[:, :, form.features.index(form.target)] if target is None else target
+    known = ~values.isnan() & (torch.arange(values.shape[1]) < sequences.lengths[:, None])
+    last: Floats = values[torch.arange(len(values)), known.int().cumsum(1).argmax(1)].numpy()
+    return last
 
 
 def _mean(X: torch.Tensor, lengths: torch.Tensor | None) -> torch.Tensor:
@@ -120,26 +131,9 @@ def _encoded_at(
     return blank(encoder._normed(Y), padded)
 
 
-def network_of(settings: Settings, form: Form, weights: dict[str, torch.Tensor], path: str) -> NetworkModel:
-    """The kept network. settings: `network` of config.json; path: of the weights, for messages. RuntimeError that names the file
-    and what is wrong with it."""
-    longest, features = settings.whole("longest", 1, MOST_STEPS), settings.whole("features", 0, MOST_STEPS)
-    outputs, symbols = settings.whole("outputs", 1, MOST_STEPS), settings.whole("symbols", 0, MOST_STEPS)
-    causal, pooled = settings.switch("causal"), settings.switch("pooled")
-    settings.whole("ffn_width", 0)  # no network leaves it open
-    encoder, width, options = encoder_of(settings, causal, longest)
-    position = options["position"]
-    options |= {"bias": True, "max_distance": max(_LEAST_T5_DISTANCE if position == "t5" else 1, longest)}
-    given = form.width + (len(form.features) if form.forecasts else 0)
-    if (symbols, features, outputs, pooled, causal) != (0, given, form.outputs, not form.each_step, form.forecasts):
-        settings.refuse("'network' and 'form' contradict each other")
-    if longest < form.steps:
-        settings.refuse("'longest' of 'network': fewer steps than the form reads")
-    require_plausible(settings, weights, width, options, features + outputs)
-    if position != "none" and options["layers"] * width * longest > _MOST_TABLE:
-        settings.refuse("'longest' is too large for tables of this width")
-    model = made(settings, lambda: NetworkModel(form, make_encoder(encoder, width, **options), pooled))
-    fill(model, weights, torch.float32, path)
-    if form.forecasts and not (model.get_buffer("levels") > 0).all():
-        raise RuntimeError(f"{path}: tensor 'levels' is not positive")
-    return model
+def network_of(config: str, network: Mapping[str, Any], form: Form, weights: dict[str, torch.Tensor]) -> NetworkModel:
+    """The kept network. config: the text of config.json; network: a part of it."""
+    encoder, width, options = encoder_of(network, network["causal"], network["longest"])
+    least = _LEAST_T5_DISTANCE if options["position"] == "t5" else 1
+    options |= {"bias": True, "max_distance": max(least, network["longest"])}
+    return filled(lambda: NetworkModel(form, config, make_encoder(encoder, width, **options), network["pooled"]), weights, torch.float32)

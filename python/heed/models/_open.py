@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import os
 from typing import Any
 
+import torch
+
 from ._counts import CountsModel, counts_of
-from ._form import form_of
-from ._methods import method_of
+from ._form import Form
+from ._methods import MethodModel
 from ._network import network_of
-from ._settings import Settings
 from ._table import TableModel
 from ._text import TextModel, text_of
-from ._weights import read_safetensors
-
-_FORMAT = 1
+from ._weights import kind_of, read_safetensors
 
 
 def open_model(path: str | bytes | os.PathLike[Any]) -> TableModel | TextModel | CountsModel:
@@ -28,35 +28,32 @@ def open_model(path: str | bytes | os.PathLike[Any]) -> TableModel | TextModel |
     weights, and numbers that are not finite. heed checks all of this before it allocates memory for it, and never unpickles.
     """
     folder = os.fsdecode(path)
-    settings = Settings.of_file(os.path.join(folder, "config.json"))
-    version = settings.whole("format", 0)
-    if version != _FORMAT:
-        settings.refuse(f"'format' is {version}; this version of heed reads {_FORMAT}")
-    weights = os.path.join(folder, "model.safetensors")
+    kind, settings = kind_of(folder), os.path.join(folder, "config.json")
+    tensors = read_safetensors(os.path.join(folder, "model.safetensors"))
+    with open(settings, encoding="utf-8-sig") as file:
+        text = file.read()
     model: TableModel | TextModel | CountsModel
-    if not settings.has("kind"):
-        model = text_of(settings, read_safetensors(weights), weights)
-    elif settings.choice("kind", ("table", "counts")) == "counts":
-        model = counts_of(settings, read_safetensors(weights))
-    else:
-        model = _table(settings, weights)
+    try:  # what the library has not checked
+        config = json.loads(text)
+        if kind == "table":
+            model = _table(text, config, tensors)
+        else:
+            model = counts_of(config, tensors) if kind == "counts" else text_of(config, tensors)
+        model.trained, model.reached = ({**config.get(name, {})} for name in ("training", "reached"))
+    except (KeyError, OverflowError, RuntimeError, TypeError, ValueError) as error:
+        what = f"{error} is missing or unknown" if isinstance(error, KeyError) else str(error)[:300]
+        raise RuntimeError(f"{settings}: {what}") from error
     model.folder = os.path.abspath(folder)
-    return model
-
-
-def _table(settings: Settings, path: str) -> TableModel:
-    name, form = settings.text("name"), form_of(settings.object("form"))
-    low, high = settings.numbers("low"), settings.numbers("high")
-    intervals = 0 if form.classifies else form.outputs
-    if len(low) != intervals or len(high) != intervals:
-        settings.refuse(f"'low' and 'high': expected {intervals} numbers each")
-    told = {"trained": settings.plain("training"), "reached": settings.plain("reached")}
-    tensors = read_safetensors(path)
-    model: TableModel
-    if settings.has("network"):
-        model = network_of(settings.object("network"), form, tensors, path)
-    else:
-        model = method_of(settings.object("method"), form, tensors, path)
-    model.name, model.low, model.high = name, low, high
-    model.trained, model.reached = told["trained"], told["reached"]
     return model.eval()
+
+
+def _table(text: str, config: dict[str, Any], tensors: dict[str, torch.Tensor]) -> TableModel:
+    told = {name: tuple(field) if isinstance(field, list) else field for name, field in config["form"].items() if name in Form._fields}
+    form = Form(**told)
+    model: TableModel
+    if "network" in config:
+        model = network_of(text, config["network"], form, tensors)
+    else:
+        model = MethodModel(form, text, tensors)
+    model.name, model.low, model.high = config["name"], tuple(config["low"]), tuple(config["high"])
+    return model

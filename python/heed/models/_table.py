@@ -5,18 +5,17 @@ from __future__ import annotations
 import os
 import pathlib
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy
 import torch
 
 from .._described import describe
-from ._data import Floats, SequenceData, sequences_of
+from ._data import Floats, Sequences, sequences_of
 from ._dates import continued, moment_of
 from ._evaluation import evaluated
 from ._form import Form
-from ._windows import Batch, Window, batch_of, last_window, windows_of
 
 
 class Answers(NamedTuple):
@@ -76,6 +75,22 @@ describe(
 )
 
 
+class Batch(NamedTuple):
+    """Windows, padded to the longest, as a network takes them."""
+
+    features: torch.Tensor
+    lengths: torch.Tensor
+    times: torch.Tensor | None
+
+
+describe(
+    Batch,
+    features="float32 [rows, steps, Form.width], 0 behind a row's length.",
+    lengths="int64 [rows], at least 1.",
+    times="float64 [rows, steps], typical steps since the window's first; None where there are no times.",
+)
+
+
 class TableModel(torch.nn.Module):
     """A model of labelled sequences that `heed study` saved; heed.open_model opens it. Its state dict has the names of the file."""
 
@@ -95,9 +110,10 @@ class TableModel(torch.nn.Module):
     folder: str
     """The folder that it was opened from."""
 
-    def __init__(self, form: Form) -> None:
-        """Makes a model of this form; set its name and intervals later."""
+    def __init__(self, form: Form, config: str) -> None:
+        """Makes a model of this form, which the text of config.json describes; set its name and intervals later."""
         super().__init__()
+        self._config = config
         self.form, self.name, self.low, self.high, self.trained, self.reached, self.folder = form, "", (), (), {}, {}, ""
 
     def predict(self, data: Any, *, lengths: Any = None, times: Any = None, new_categories: str = "refuse") -> Answers:
@@ -114,30 +130,27 @@ class TableModel(torch.nn.Module):
         them. ValueError for missing columns, numbers that are not finite or too large, times that do not increase, and sequences
         that are too short; TypeError for data of another kind.
         """
-        sequences = sequences_of(self.form, data, lengths, times, new_categories)
-        windows, names, rows, kept = [], [], [], []
-        for index, sequence in enumerate(sequences):
-            for window, read in windows_of(self.form, sequences, index):
-                windows.append(window)
-                answered = window.steps if self.form.answers_steps else 1
-                kept += [step >= read for step in range(answered)]
-                names += [sequence.name] * (answered - read)
-                rows += sequence.rows[window.first + read : window.end].tolist()
+        sequences = sequences_of(self.form, self._config, data, lengths, times, new_categories)
         was_training = self.training
         self.eval()
         try:
             with torch.no_grad():
-                answers = self._answers(sequences, windows)[numpy.array(kept)]
+                answers = self._answers(sequences)
         finally:
             self.train(was_training)
-        rows_told = rows if self.form.answers_steps else None
+        each = self.form.answers_steps
+        rows_told = numpy.concatenate(sequences.rows).tolist() if each else None
+        names = [name for name, rows in zip(sequences.names, sequences.rows) for _ in (rows if each else [0])]
         if self.form.classifies:
             return Answers(self.form, names, rows_told, answers, None, None, None)
         low, high = answers + numpy.array(self.low), answers + numpy.array(self.high)
         shape = answers.shape if self.form.forecasts else answers.shape[:1]
         values, low, high = (numbers.reshape(shape) for numbers in (answers, low, high))
-        after = [continued(self.form, one.times) for one in sequences if self.form.forecasts and one.times is not None]
-        return Answers(self.form, names, rows_told, None, values, low, high, numpy.array(after) if after else None)
+        after = None
+        if self.form.forecasts and sequences.times is not None:
+            moments = zip(sequences.lengths, sequences.times)
+            after = numpy.array([continued(self.form, own[:steps].numpy()) for steps, own in moments])
+        return Answers(self.form, names, rows_told, None, values, low, high, after)
 
     def evaluate(self, data: Any, *, share: float | None = None, from_: Any = None, new_categories: str = "refuse") -> dict[str, Any]:
         """The figures of `heed eval` for data with known targets: "answers", how many there are; of classes "loss", "accuracy",
@@ -165,19 +178,11 @@ class TableModel(torch.nn.Module):
     def prepare(self, data: Any, *, lengths: Any = None, times: Any = None, new_categories: str = "refuse") -> Batch:
         """The last steps of each sequence, as many as a network reads at once, as one batch for its `forward`. The arguments,
         warnings and errors are those of predict."""
-        sequences = sequences_of(self.form, data, lengths, times, new_categories)
-        return batch_of(self.form, sequences, [last_window(self.form, sequences, index) for index in range(len(sequences))])
+        sequences = sequences_of(self.form, self._config, data, lengths, times, new_categories)
+        windows = sequences.asked(torch.ops.heed.series_windows)
+        last = windows[:, 0] != torch.cat([windows[1:, 0], windows.new_full([1], -1)])
+        return Batch(*sequences.batch(windows[last]))
 
-    def _answers(self, sequences: Sequence[SequenceData], windows: Sequence[Window]) -> Floats:
+    def _answers(self, sequences: Sequences) -> Floats:
         """float64 [answers, outputs] in the target's own units, of classes their probabilities."""
         raise NotImplementedError
-
-    def _in_own_units(self, sequences: Sequence[SequenceData], windows: Sequence[Window], answers: Floats) -> Floats:
-        """What a model answers, logarithms of probabilities or standardised values, in the target's own units."""
-        if self.form.classifies:
-            return numpy.exp(answers)
-        values = answers * self.form.target_scale
-        if not self.form.forecasts:
-            return values + self.form.target_mean
-        last = [sequences[window.sequence].target[window.end - 1] for window in windows]  # type: ignore[index]
-        return values + numpy.array(last)[:, None]

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import torch
 
 from ..book import SequenceEncoder, make_encoder
-from ._characters import CharacterModel, vocabulary_of
-from ._settings import Settings
-from ._weights import MOST_STEPS, encoder_of, fill, made, require_plausible
+from ._characters import CharacterModel
+from ._weights import encoder_of, filled
 
 _TYPES = {"float32": torch.float32, "float64": torch.float64}
 _MOST_BY_OFFSET, _MOST_BY_POSITION = 1 << 25, 1 << 27  # numbers of tables by offset in all layers, and by position
@@ -99,36 +98,24 @@ class TextModel(CharacterModel):
         return tokens[begin:]
 
 
-def text_of(settings: Settings, weights: dict[str, torch.Tensor], path: str) -> TextModel:
-    """The kept model. settings: config.json; path: of the weights, for messages. RuntimeError that names the file and what is
-    wrong with it."""
-    model = settings.object("model")
-    vocabulary = vocabulary_of(settings)
-    objective: Any = model.choice("objective", ("causal", "masked"))
-    context, distance = model.whole("context", 1, MOST_STEPS), model.whole("max_distance", 0, MOST_STEPS)
+def text_of(config: dict[str, Any], weights: dict[str, torch.Tensor]) -> TextModel:
+    """The kept model. config: config.json. ValueError for tables that are too large."""
+    model, objective = config["model"], config["model"]["objective"]
+    context, distance = model["context"], model["max_distance"]
     encoder, width, options = encoder_of(model, objective == "causal", context)
-    position, layers, heads = options["position"], options["layers"], options["heads"]
-    precision = model.choice("precision", _TYPES, usual="float32")
+    position = options["position"]
     if distance == 0:
         # Half of a side's buckets hold one distance each, and the others begin after them.
         least = (_BUCKETS if objective == "causal" else _BUCKETS // 2) // 2 + 1 if position == "t5" else 1
         distance = max(least, context // 2)
     if options["ffn_width"] < 0:
         options["ffn_width"] = 4 * width
-    options |= {
-        "kernel": model.whole("kernel", 1, 1 << 10),
-        "dropout": model.number("dropout", 0, 1),
-        "bias": model.switch("bias"),
-        "max_distance": distance,
-    }
-    require_plausible(settings, weights, width, options, len(vocabulary))
-    if position == "t5" and layers * (2 * distance + 1) * heads > _MOST_BY_OFFSET:
-        settings.refuse("'max_distance', 'context': too many offsets for tables of so many heads")
+    options |= {"kernel": model.get("kernel", 3), "dropout": model["dropout"], "bias": model["bias"], "max_distance": distance}
+    if position == "t5" and options["layers"] * (2 * distance + 1) * options["heads"] > _MOST_BY_OFFSET:
+        raise ValueError("'max_distance', 'context': too many offsets for tables of so many heads")
     if position in ("sinusoidal", "learned") and context * width > _MOST_BY_POSITION:
-        settings.refuse("'context' is too large for tables of this width")
+        raise ValueError("'context' is too large for tables of this width")
     scale = math.sqrt(width) if position == "sinusoidal" else 1.0
-    told = {"objective": objective, "context": context, "tied": model.switch("tied"), "input_scale": scale}
-    opened = made(settings, lambda: TextModel(vocabulary, make_encoder(encoder, width, **options), **told))
-    fill(opened, weights, _TYPES[precision], path)
-    opened.trained, opened.reached = settings.plain("training"), settings.plain("reached")
-    return opened.eval()
+    told = {"objective": objective, "context": context, "tied": model["tied"], "input_scale": scale}
+    dtype = _TYPES[model.get("precision", "float32")]
+    return filled(lambda: TextModel(config["vocabulary"], make_encoder(encoder, width, **options), **told), weights, dtype)

@@ -1,4 +1,4 @@
-"""Tensors of a file, and weights into a module that was made without memory."""
+"""The checked folder of a model, and its weights into a module."""
 
 from __future__ import annotations
 
@@ -8,80 +8,54 @@ from typing import Any, TypeVar
 
 import torch
 
-from ..book import encoder_names
-from ._settings import Settings, shown
+from ._data import shown
 
-_NORMS = ("none", "l2", "rms")
-_MOST_LAYERS, _MOST_WIDTH, MOST_STEPS = 1024, 1 << 16, 1 << 20
 _Module = TypeVar("_Module", bound=torch.nn.Module)
+
+
+def _asked(operator: Callable[[bytes], Any], path: str) -> Any:
+    try:
+        return operator(os.fsencode(path))
+    except UnicodeDecodeError as error:  # PyTorch decodes the message, in which the path's bytes stand as they are
+        raise RuntimeError(error.object.decode(errors="replace")) from None
+
+
+def kind_of(folder: str) -> str:
+    """Of the model in a folder: "table", "counts" or "text". RuntimeError that names the file and what is wrong with it; the arrays
+    of counts are not checked."""
+    kind: str = _asked(torch.ops.heed.check_model, folder)
+    return kind
 
 
 def read_safetensors(path: str) -> dict[str, torch.Tensor]:
     """The tensors of a file, contiguous, owning their memory. RuntimeError that names the file and what is wrong with it: a
     malformed header, data that are not there, a number that is not finite."""
-    try:
-        tensors: dict[str, torch.Tensor] = dict(zip(*torch.ops.heed.read_safetensors(os.fsencode(path))))
-    except UnicodeDecodeError as error:  # PyTorch decodes the message, in which the path's bytes stand as they are
-        raise RuntimeError(error.object.decode(errors="replace")) from None
+    tensors: dict[str, torch.Tensor] = dict(zip(*_asked(torch.ops.heed.read_safetensors, path)))
     for name, tensor in tensors.items():
         if tensor.is_floating_point() and not tensor.isfinite().all():
             raise RuntimeError(f"{path}: tensor {shown(name)} holds numbers that are not finite")
     return tensors
 
 
-def encoder_of(settings: Settings, causal: bool, longest: int) -> tuple[str, int, dict[str, Any]]:
-    """Name and width of the encoder that is described, and make_encoder's options for at most `longest` steps. RuntimeError for
-    settings that do not go together."""
-    encoder, position = settings.choice("encoder", encoder_names()), settings.text("position")
-    norm = settings.choice("query_key_norm", _NORMS, usual="none")
-    if encoder != "attention" and (position, norm) != ("none", "none"):
-        settings.refuse("'position', 'query_key_norm': the attention encoder alone has them")
-    width = settings.whole("width", 1, _MOST_WIDTH)
-    return encoder, width, {
-        "layers": settings.whole("layers", 1, _MOST_LAYERS),
-        "heads": settings.whole("heads", 1, _MOST_WIDTH),
-        "ffn_width": settings.whole("ffn_width", -1, 4 * _MOST_WIDTH),
+def encoder_of(model: Mapping[str, Any], causal: bool, longest: int) -> tuple[str, int, dict[str, Any]]:
+    """Name and width of the encoder that config.json describes, and make_encoder's options for at most `longest` steps."""
+    position, norm = model["position"], model.get("query_key_norm", "none")
+    return model["encoder"], model["width"], {
+        **{name: model[name] for name in ("layers", "heads", "ffn_width", "position")},
         "causal": causal,
         "max_len": longest,
         "length_policy": "extend" if position == "sinusoidal" else "error",
-        "position": position,
         "query_key_norm": None if norm == "none" else norm,
     }
 
 
-def require_plausible(settings: Settings, stored: Mapping[str, torch.Tensor], width: int, options: Mapping[str, Any], ends: int) -> None:
-    """RuntimeError where the described model has more weights than are stored. Any encoder has at least one square matrix of the
-    width in each layer, a learned table a row for each step; ends: columns of the width in embedding and head."""
-    rows = ends + (options["max_len"] if options["position"] == "learned" else 0)
-    least = options["layers"] * width * (width + 2 * options["ffn_width"]) + width * rows
-    if least > sum(tensor.numel() for tensor in stored.values()):
-        settings.refuse("the model that it describes has more weights than model.safetensors beside it holds")
-
-
-def made(settings: Settings, make: Callable[[], _Module]) -> _Module:
-    """What make() returns, on the device meta. RuntimeError, which names the file, for settings that make refuses."""
-    try:
-        with torch.device("meta"):
-            return make()
-    except (ValueError, TypeError, RuntimeError, OverflowError) as error:
-        settings.refuse(str(error)[:300])
-
-
-def fill(module: torch.nn.Module, weights: Mapping[str, torch.Tensor], dtype: torch.dtype, path: str) -> None:
-    """Gives a module of `made` its weights. RuntimeError that names the file and the tensor, unless names, shapes and types
-    agree; the module is not to be used then."""
-    for name, own in module.state_dict(keep_vars=True).items():
-        if name not in weights:
-            raise RuntimeError(f"{path}: tensor {shown(name)} is missing")
-        given = weights[name]
-        if given.shape != own.shape or given.dtype != dtype:
-            told = f"{given.dtype} {list(given.shape)}; the model needs {dtype} {list(own.shape)}"
-            raise RuntimeError(f"{path}: tensor {shown(name)} is {told}")
-    for name in weights:
-        if name not in module.state_dict():
-            raise RuntimeError(f"{path}: tensor {shown(name)} is unknown to the model")
-    module.load_state_dict(dict(weights), assign=True)
+def filled(make: Callable[[], _Module], weights: Mapping[str, torch.Tensor], dtype: torch.dtype) -> _Module:
+    """The module that make() returns, which gets these weights. RuntimeError where names or shapes differ."""
+    with torch.device("meta"):
+        module = make()
+    module.load_state_dict({name: tensor.to(dtype) for name, tensor in weights.items()}, assign=True)
     for part in module.modules():  # what tells schemes where they are holds no numbers
         for name, buffer in part._buffers.items():
             if buffer is not None and buffer.is_meta:
                 part._buffers[name] = torch.empty_like(buffer, device="cpu")
+    return module

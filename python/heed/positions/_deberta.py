@@ -59,11 +59,8 @@ class Deberta(_tables.HasTables, Scheme):
         super().__init__()
         check_sizes("Deberta", heads=heads, head_dim=head_dim, max_distance=max_distance, buckets=buckets, width=width)
         width = heads * head_dim if width is None else width
-        if heads < 1 or head_dim < 1 or max_distance < 1 or width < 1:
-            raise ValueError(
-                "Deberta: expected heads > 0, head_dim > 0, max_distance > 0 and width > 0, got "
-                f"{heads}, {head_dim}, {max_distance} and {width}"
-            )
+        if max_distance < 1:
+            raise ValueError(f"Deberta: max_distance: expected at least 1, got {max_distance}")
         if buckets is not None and (buckets < 2 or buckets % 2 or max_distance - 1 <= buckets // 2):
             raise ValueError(
                 f"buckets: expected an even number, at least 2, and half of it below max_distance - 1 = {max_distance - 1}, got "

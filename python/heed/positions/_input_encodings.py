@@ -7,7 +7,7 @@ from typing import Any, Literal
 import torch
 
 from .._scheme_parameters import normal
-from .._sizes import check_sizes, check_table
+from .._sizes import check_sizes, check_table, one_of
 from .._token_positions import integers
 from . import _tables
 from ._scheme import InputScheme
@@ -33,8 +33,7 @@ class _InputEncoding(InputScheme):
         if width < 1 or max_len < 1:
             raise ValueError(f"{type(self).__name__}: expected width and max_len of at least 1, got {width} and {max_len}")
         check_table(type(self).__name__, "max_len", max_len, width)
-        if length_policy not in LENGTH_POLICIES:
-            raise ValueError(f"length_policy: expected one of {', '.join(LENGTH_POLICIES)}, got {length_policy!r}")
+        one_of("length_policy", length_policy, LENGTH_POLICIES)
         self.width, self.max_len, self.length_policy = width, max_len, length_policy
 
     def _further_rows(self, offset: int, steps: int) -> torch.Tensor:

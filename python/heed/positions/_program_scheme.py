@@ -39,8 +39,6 @@ class ProgramScheme(Scheme):
         """heads: query heads that its tables are for. ValueError for fewer than 1 or more than 2^24."""
         super().__init__()
         check_sizes(type(self).__name__, heads=heads)
-        if heads < 1:
-            raise ValueError(f"{type(self).__name__}: expected heads > 0, got {heads}")
         self.heads = heads
         self._prepared: ScoreProgram | None = None
         self._sources: Sequence[str | torch.Tensor] = ()  # what it captures: names, so that replaced parameters are found

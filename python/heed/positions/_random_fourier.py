@@ -41,8 +41,6 @@ class RandomFourier(_tables.NeverNarrow, InputScheme):
         super().__init__()
         if width < 2 or width % 2:
             raise ValueError(f"width: expected an even number, got {width}")
-        if axes < 1:
-            raise ValueError(f"axes: expected at least 1, got {axes}")
         if not (math.isfinite(scale) and scale > 0):
             raise ValueError(f"scale: expected a number above 0, got {scale}")
         check_sizes("RandomFourier", width=width, axes=axes)

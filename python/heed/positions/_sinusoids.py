@@ -8,6 +8,7 @@ from typing import Literal
 import torch
 
 from .. import _library  # noqa: F401  registers the operators
+from .._sizes import one_of
 from .._token_positions import places
 
 _ops = torch.ops.heed
@@ -59,12 +60,10 @@ def sinusoidal(
 def _check(width: int, layout: str, base: float, spacing: str) -> None:
     if width < 1:
         raise ValueError(f"width: expected at least 1, got {width}")
-    if layout not in ("interleaved", "halves"):
-        raise ValueError(f"layout: expected 'interleaved' or 'halves', got {layout!r}")
+    one_of("layout", layout, ("interleaved", "halves"))
     if not (math.isfinite(base) and base > 0):
         raise ValueError(f"base: expected a number above 0, got {base}")
-    if spacing not in SPACINGS:
-        raise ValueError(f"spacing: expected 'geometric' or 'inclusive', got {spacing!r}")
+    one_of("spacing", spacing, SPACINGS)
 
 
 def sinusoidal_table(

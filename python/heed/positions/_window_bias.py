@@ -35,8 +35,6 @@ class _WindowBias(Scheme):
         super().__init__()
         name = type(self).__name__
         check_sizes(name, heads=heads)
-        if heads < 1:
-            raise ValueError(f"{name}: expected heads > 0, got {heads}")
         self.axes, self.heads, self.window = 2, heads, _sides("window", window)
         if self._differences > MOST_SIZE:
             raise ValueError(f"{name}: window: expected at most 2^24 differences, got {self.window[0]} x {self.window[1]}")
@@ -128,8 +126,6 @@ class SwinV2Bias(_WindowBias):
         """
         super().__init__(heads, window)
         check_sizes("SwinV2Bias", hidden=hidden)
-        if hidden < 1:
-            raise ValueError(f"hidden: expected at least 1, got {hidden}")
         check_table("SwinV2Bias", "hidden", hidden, max(heads, self._differences))
         trained = self.window if pretrained_window is None else _sides("pretrained_window", pretrained_window)
         self._offsets = _tables.Table(_offsets, self.window, trained)

@@ -1,6 +1,6 @@
 // The steps of raw sequences that a model reads at once, as numbers for it.
-#ifndef HEED_INFERENCE_SRC_SERIES_WINDOWS_H_
-#define HEED_INFERENCE_SRC_SERIES_WINDOWS_H_
+#ifndef HEED_SERIES_WINDOWS_H_
+#define HEED_SERIES_WINDOWS_H_
 
 #include <cstdint>
 
@@ -22,9 +22,10 @@ struct SeriesBatch {
   View<const double, 2> times;  // [rows, steps] in typical steps from the first; absent without times
 };
 
-// Throws InvalidArgument that names the argument, row, step and column of a number that a model of the form cannot compute
-// with.
-void CheckNumbers(const SeriesForm& form, const SeriesInput& input);
+// Throws InvalidArgument for other shapes than SeriesInput has.
+void CheckShapes(const SeriesForm& form, const SeriesInput& input);
+// As CheckShapes, and, naming the argument, row, step and column, for a number that a model of the form cannot compute with.
+void CheckInput(const SeriesForm& form, const SeriesInput& input);
 
 int64_t LengthOf(const SeriesInput& input, int64_t row);
 // The target at a row's steps, of a forecast. NaN where it is missing, for which the last one before it stands.
@@ -51,4 +52,4 @@ SeriesBatch MakeBatch(const SeriesForm& form, const SeriesInput& input, const Se
 
 }  // namespace heed
 
-#endif  // HEED_INFERENCE_SRC_SERIES_WINDOWS_H_
+#endif  // HEED_SERIES_WINDOWS_H_
