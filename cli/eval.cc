@@ -1,6 +1,5 @@
 #include <cstdio>
 #include <iostream>
-#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -32,6 +31,25 @@ namespace {
 constexpr const char* kBeyond = "refuse";
 
 struct EvalArguments {
+  explicit EvalArguments(CLI::App& command) {
+    AddName(command, "DIR", folder, "Folder of a training run, or of a model that a study kept")->required();
+    AddName(command, "TEXT", text, "UTF-8 file, or CSV with targets; - for standard input")->required();
+    AddList(command, "--context", contexts, "Steps of a window, one number or several; default: as in training");
+    command
+        .add_option("--beyond", beyond,
+                    "Windows longer than a learned position table: refuse them, or clamp, which repeats the last row")
+        ->default_str(kBeyond);
+    command.add_flag("--validation", validation, "Measure only the last tenth of TEXT, its validation part in training");
+    command.add_option("--share", share, "For a forecast: the share at the end of each sequence to score; default: 0.2")
+        ->check(CLI::Range(0.0, 1.0));
+    AddName(command, "--from", from,
+            "Score only the steps from this date, time or row of the file on; those before are what the model answers from");
+    AddLaterOptions(command, csv);
+    command.footer(
+        "Examples:\n  heed eval report/model labelled.csv\n  heed eval report/model sales.csv --from 2024-03-01\n"
+        "  heed eval run book.txt --context 64,128,256\n  heed eval run book.txt --context 128 --beyond clamp");
+  }
+
   std::string folder, text;
   std::vector<int64_t> contexts;
   bool validation = false;
@@ -162,32 +180,7 @@ int RunEval(const EvalArguments& arguments, const Context& context) {
   return 0;
 }
 
-void AddEval(CLI::App& app, Run& run) {
-  auto arguments = std::make_shared<EvalArguments>();
-  CLI::App* command = app.add_subcommand("eval", "Measure how well a trained model predicts a text, or labelled sequences");
-  AddName(*command, "DIR", arguments->folder, "Folder of a training run, or of a model that a study kept")->required();
-  AddName(*command, "TEXT", arguments->text, "UTF-8 file, or CSV with targets; - for standard input")->required();
-  AddList(*command, "--context", arguments->contexts, "Steps of a window, one number or several; default: as in training");
-  command
-      ->add_option("--beyond", arguments->beyond,
-                   "Windows longer than a learned position table: refuse them, or clamp, which repeats the last row")
-      ->default_str(kBeyond);
-  command->add_flag("--validation", arguments->validation,
-                    "Measure only the last tenth of TEXT, its validation part in training");
-  command
-      ->add_option("--share", arguments->share, "For a forecast: the share at the end of each sequence to score; default: 0.2")
-      ->check(CLI::Range(0.0, 1.0));
-  AddName(*command, "--from", arguments->from,
-          "Score only the steps from this date, time or row of the file on; those before are what the model answers from");
-  AddLaterOptions(*command, arguments->csv);
-  command->footer(
-      "Examples:\n  heed eval report/model labelled.csv\n  heed eval report/model sales.csv --from 2024-03-01\n  heed eval run "
-      "book.txt --context 64,128,256\n  heed eval run "
-      "book.txt --context 128 --beyond clamp");
-  command->callback([arguments, &run] { run = [arguments](const Context& context) { return RunEval(*arguments, context); }; });
-}
-
-const Command kEval(40, &AddEval);
+const Command kEval(40, "eval", "Measure how well a trained model predicts a text, or labelled sequences", &RunEval);
 
 }  // namespace
 }  // namespace heed::cli

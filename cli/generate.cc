@@ -18,6 +18,16 @@ namespace heed::cli {
 namespace {
 
 struct GenerateArguments {
+  explicit GenerateArguments(CLI::App& command) {
+    AddName(command, "DIR", folder, "Folder of a training run")->required();
+    command.add_option("--prompt", prompt, "Text to continue; default: a new line");
+    command.add_option("--tokens", options.tokens, "Characters to add")->capture_default_str();
+    command.add_option("--temperature", options.temperature, "Divides the logits; 0: the most likely character")
+        ->capture_default_str();
+    command.add_option("--top-k", options.top_k, "Draw from the K most likely only; 0: from all")->capture_default_str();
+    command.footer("Example:\n  heed generate run --prompt 'ROMEO:' --tokens 300 --temperature 0.8 --top-k 20");
+  }
+
   std::string folder, prompt = "\n";
   lab::GenerateOptions options;
 };
@@ -58,22 +68,7 @@ int RunGenerate(const GenerateArguments& arguments, const Context& context) {
   return 0;
 }
 
-void AddGenerate(CLI::App& app, Run& run) {
-  auto arguments = std::make_shared<GenerateArguments>();
-  CLI::App* command = app.add_subcommand("generate", "Let a trained model continue a text");
-  AddName(*command, "DIR", arguments->folder, "Folder of a training run")->required();
-  command->add_option("--prompt", arguments->prompt, "Text to continue; default: a new line");
-  command->add_option("--tokens", arguments->options.tokens, "Characters to add")->capture_default_str();
-  command->add_option("--temperature", arguments->options.temperature, "Divides the logits; 0: the most likely character")
-      ->capture_default_str();
-  command->add_option("--top-k", arguments->options.top_k, "Draw from the K most likely only; 0: from all")
-      ->capture_default_str();
-  command->footer("Example:\n  heed generate run --prompt 'ROMEO:' --tokens 300 --temperature 0.8 --top-k 20");
-  command->callback(
-      [arguments, &run] { run = [arguments](const Context& context) { return RunGenerate(*arguments, context); }; });
-}
-
-const Command kGenerate(30, &AddGenerate);
+const Command kGenerate(30, "generate", "Let a trained model continue a text", &RunGenerate);
 
 }  // namespace
 }  // namespace heed::cli

@@ -30,8 +30,6 @@
 
 namespace heed::cli {
 
-Command::Command(int place, Add add) { All().emplace(place, add); }
-
 std::map<int, Command::Add>& Command::All() {
   static std::map<int, Add> commands;
   return commands;

@@ -60,6 +60,33 @@ struct TrainArguments {
   explicit TrainArguments(CLI::App& command) : flags(command, AllFields(defaults), FieldFlags::Of::kCommand) {
     lab::StudyOptions options = lab::BudgetOptions("default", lab::StudyKind::kTable);
     flags.Add(command, lab::Grouped(TableFields(defaults, options), "Training on labelled sequences"));
+    AddName(command, "TEXT", text,
+            "UTF-8 file; - for standard input; default: docstrings of CPython's library; CSV or NPY with --target");
+    AddName(command, "--out", out,
+            "Folder for config.json, model.safetensors and, for a text, checkpoint.safetensors and metrics.jsonl")
+        ->required();
+    AddDataOptions(command, data);
+    command.add_flag("--resume", resume,
+                     "Go on where the run in --out stopped, to the same bits; only --lr, --min-lr, --weight-decay and --clip "
+                     "may differ, to mend a run whose numbers were no longer finite");
+    CLI::Option* const together =
+        command.add_flag("--distributed", distributed,
+                         "Train as one of the processes that torchrun starts, each on its share of every "
+                         "batch; they reach the results of one process");
+    command
+        .add_option(
+            "--sequence-ranks", sequence_ranks,
+            "So many processes share the tokens of each window, for contexts too long for one; groups of them share the "
+            "windows. Divides the number of processes; needs attention or decomposable")
+        ->capture_default_str()
+        ->needs(together);
+    command.add_option("--time-out", time_out, "Seconds that a process waits for the others before it ends with an error")
+        ->capture_default_str()
+        ->needs(together);
+    command.footer(
+        "Examples:\n  heed train book.txt --out run --position alibi --steps 2000\n  heed generate run --prompt 'The '\n"
+        "  torchrun --no-python --nproc-per-node 4 heed train book.txt --out run --distributed\n"
+        "  heed train walks.csv --sequence walk --target label --encoder gru --steps 1000 --out walks");
   }
 
   lab::TrainOptions defaults;
@@ -306,47 +333,14 @@ int RunDistributed(const TrainArguments& arguments, const Context& given) {
       arguments, context, [&] { return std::move(text); }, ranks.get());
 }
 
-void AddTrain(CLI::App& app, Run& run) {
-  CLI::App* command =
-      app.add_subcommand("train", "Train a language model over the characters of a text, or a model of labelled sequences");
-  const auto arguments = std::make_shared<TrainArguments>(*command);
-  AddName(*command, "TEXT", arguments->text,
-          "UTF-8 file; - for standard input; default: docstrings of CPython's library; CSV or NPY with --target");
-  AddName(*command, "--out", arguments->out,
-          "Folder for config.json, model.safetensors and, for a text, checkpoint.safetensors and metrics.jsonl")
-      ->required();
-  AddDataOptions(*command, arguments->data);
-  command->add_flag("--resume", arguments->resume,
-                    "Go on where the run in --out stopped, to the same bits; only --lr, --min-lr, --weight-decay and --clip "
-                    "may differ, to mend a run whose numbers were no longer finite");
-  CLI::Option* distributed = command->add_flag("--distributed", arguments->distributed,
-                                               "Train as one of the processes that torchrun starts, each on its share of every "
-                                               "batch; they reach the results of one process");
-  command
-      ->add_option("--sequence-ranks", arguments->sequence_ranks,
-                   "So many processes share the tokens of each window, for contexts too long for one; groups of them share the "
-                   "windows. Divides the number of processes; needs attention or decomposable")
-      ->capture_default_str()
-      ->needs(distributed);
-  command
-      ->add_option("--time-out", arguments->time_out,
-                   "Seconds that a process waits for the others before it ends with an error")
-      ->capture_default_str()
-      ->needs(distributed);
-  command->footer(
-      "Examples:\n  heed train book.txt --out run --position alibi --steps 2000\n  heed generate run --prompt 'The '\n"
-      "  torchrun --no-python --nproc-per-node 4 heed train book.txt --out run --distributed\n"
-      "  heed train walks.csv --sequence walk --target label --encoder gru --steps 1000 --out walks");
-  command->callback([arguments, &run] {
-    run = [arguments](const Context& context) {
-      arguments->data.TakeFile(arguments->text);
-      if (arguments->data.Given()) return RunTable(*arguments, context);
-      return arguments->distributed ? RunDistributed(*arguments, context) : RunAlone(*arguments, context);
-    };
-  });
+int RunTrainCommand(TrainArguments& arguments, const Context& context) {
+  arguments.data.TakeFile(arguments.text);
+  if (arguments.data.Given()) return RunTable(arguments, context);
+  return arguments.distributed ? RunDistributed(arguments, context) : RunAlone(arguments, context);
 }
 
-const Command kTrain(20, &AddTrain);
+const Command kTrain(20, "train", "Train a language model over the characters of a text, or a model of labelled sequences",
+                     &RunTrainCommand);
 
 }  // namespace
 }  // namespace heed::cli
