@@ -11,7 +11,7 @@
 #include "bench/suites/shape_bench.h"
 #include "cli/command.h"
 #include "cli/fields.h"
-#include "cli/table.h"
+#include "cli/outcome.h"
 #include "heed/attention.h"
 #include "heed/error.h"
 #include "lab/report/json.h"

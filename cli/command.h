@@ -25,7 +25,7 @@ struct Context {
   uint64_t seed = 0;
   bool seed_given = false;
   int threads = 0;     // 0: as many as this process may use
-  std::string config;  // that options came from, see config.h
+  std::string config;  // a file that options came from
 };
 // How many that is.
 int ThreadsOf(const Context& context);

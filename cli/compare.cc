@@ -11,7 +11,6 @@
 #include "cli/command.h"
 #include "cli/fields.h"
 #include "cli/outcome.h"
-#include "cli/table.h"
 #include "lab/report/output_place.h"
 #include "lab/training/interrupt.h"
 

@@ -8,7 +8,7 @@
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
-#include "cli/table.h"
+#include "cli/outcome.h"
 #include "heed/error.h"
 #include "lab/report/json.h"
 #include "lab/report/printable.h"

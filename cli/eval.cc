@@ -101,7 +101,7 @@ void PrintJson(const EvalArguments& arguments, const std::vector<lab::Evaluation
   std::cout << lab::JsonText(result) << "\n";
 }
 
-void PrintTable(const std::vector<lab::Evaluation>& rows) {
+void PrintRows(const std::vector<lab::Evaluation>& rows) {
   std::cout << "context  predictions      loss  perplexity   (loss in nats a character)\n";
   for (const lab::Evaluation& row : rows)
     fmt::print("{:7}  {:11}  {:8.4f}  {:10.4f}\n", row.context, row.predictions, row.loss, row.perplexity);
@@ -175,7 +175,7 @@ int RunEval(const EvalArguments& arguments, const Context& context) {
   if (context.json) {
     PrintJson(arguments, rows);
   } else {
-    PrintTable(rows);
+    PrintRows(rows);
   }
   return 0;
 }

@@ -12,7 +12,6 @@
 #include "cli/command.h"
 #include "cli/data_file.h"
 #include "cli/outcome.h"
-#include "cli/table.h"
 #include "heed/error.h"
 #include "heed/series_model.h"
 #include "lab/data/text.h"

@@ -12,7 +12,6 @@
 #include "cli/command.h"
 #include "cli/fields.h"
 #include "cli/outcome.h"
-#include "cli/table.h"
 #include "lab/report/environment.h"
 #include "lab/report/file.h"
 #include "lab/training/interrupt.h"
