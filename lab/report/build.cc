@@ -11,7 +11,7 @@
 #include <string_view>
 #include <system_error>
 
-#include "lab/report/fingerprint.h"
+#include "lab/report/file.h"
 
 namespace heed::lab {
 namespace {

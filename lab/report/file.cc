@@ -3,7 +3,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <system_error>
+
+#include <fmt/core.h>
 
 #include "heed/error.h"
 #include "heed/input_file.h"
@@ -69,6 +72,14 @@ std::string_view RequireUtf8(const std::string& name, std::string_view bytes, in
   const std::size_t read = DecodeUtf8(bytes).read;
   if (read == bytes.size() || (!last && bytes.size() - read < kLongest)) return WithoutByteOrderMark(bytes);
   throw FileError(name + NotUtf8(bytes.substr(read), first + static_cast<int64_t>(read)));
+}
+
+std::string Fingerprint(std::string_view bytes, std::string_view more) {
+  uint64_t hash = 0xcbf29ce484222325u;
+  for (const std::string_view part : {bytes, more}) {
+    for (const char c : part) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
+  }
+  return fmt::format("{:016x}", hash);
 }
 
 }  // namespace heed::lab

@@ -40,6 +40,9 @@ std::string_view WithoutByteOrderMark(std::string_view bytes);
 // in the text; `last`: whether they end it, else a character may go on behind them.
 std::string_view RequireUtf8(const std::string& name, std::string_view bytes, int64_t first = 0, bool last = true);
 
+// FNV-1a, 64 bits, of the bytes of both, as 16 hexadecimal digits. It tells contents apart that nobody made to look alike.
+std::string Fingerprint(std::string_view bytes, std::string_view more = {});
+
 }  // namespace heed::lab
 
 #endif  // HEED_LAB_REPORT_FILE_H_

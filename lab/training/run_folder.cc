@@ -8,7 +8,6 @@
 #include "lab/options/settings.h"
 #include "lab/report/environment.h"
 #include "lab/report/file.h"
-#include "lab/report/fingerprint.h"
 #include "lab/report/json.h"
 #include "lab/report/printable.h"
 
