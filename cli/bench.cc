@@ -14,10 +14,9 @@
 #include "cli/outcome.h"
 #include "heed/attention.h"
 #include "heed/error.h"
+#include "lab/report/file.h"
 #include "lab/report/json.h"
-#include "lab/report/output_place.h"
 #include "lab/report/printable.h"
-#include "lab/report/shell_word.h"
 #include "lab/training/interrupt.h"
 
 namespace heed::cli {

@@ -11,7 +11,7 @@
 #include "cli/command.h"
 #include "cli/fields.h"
 #include "cli/outcome.h"
-#include "lab/report/output_place.h"
+#include "lab/report/file.h"
 #include "lab/training/interrupt.h"
 
 namespace heed::cli {

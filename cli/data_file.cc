@@ -12,7 +12,6 @@
 #include "heed/error.h"
 #include "lab/report/json.h"
 #include "lab/report/printable.h"
-#include "lab/report/shell_word.h"
 
 namespace heed::cli {
 namespace {

@@ -12,7 +12,7 @@
 #include "cli/outcome.h"
 #include "lab/data/default_text.h"
 #include "lab/data/text.h"
-#include "lab/report/output_place.h"
+#include "lab/report/file.h"
 #include "lab/training/interrupt.h"
 #include "lab/training/run_folder.h"
 

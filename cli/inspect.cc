@@ -21,7 +21,6 @@
 #include "lab/inspection/page.h"
 #include "lab/inspection/reading.h"
 #include "lab/report/file.h"
-#include "lab/report/output_place.h"
 #include "lab/report/progress.h"
 #include "lab/series/kept_model.h"
 #include "lab/series/stream.h"

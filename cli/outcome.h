@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/command.h"
-#include "lab/report/html.h"
+#include "lab/report/page.h"
 #include "lab/runs/finding.h"
 
 namespace heed::cli {

@@ -15,7 +15,7 @@
 #include "cli/command.h"
 #include "cli/outcome.h"
 #include "heed/error.h"
-#include "lab/report/output_place.h"
+#include "lab/report/file.h"
 #include "lab/training/trained_model.h"
 
 namespace heed::cli {

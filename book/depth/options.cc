@@ -6,7 +6,7 @@
 
 #include "heed/error.h"
 #include "lab/options/choice.h"
-#include "lab/report/shell_word.h"
+#include "lab/report/printable.h"
 #include "lab/training/options.h"
 
 namespace heed::lab {

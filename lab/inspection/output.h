@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "lab/inspection/inspection.h"
-#include "lab/report/html.h"
+#include "lab/report/page.h"
 
 namespace heed::lab {
 

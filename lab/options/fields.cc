@@ -10,7 +10,7 @@
 #include "heed/error.h"
 #include "lab/options/choice.h"
 #include "lab/report/figure.h"
-#include "lab/report/shell_word.h"
+#include "lab/report/printable.h"
 
 namespace heed::lab {
 namespace {

@@ -26,6 +26,21 @@ nlohmann::ordered_json ToJson(const Environment& environment);
 // of the same version would find what it would not compute.
 nlohmann::ordered_json ResultSettings(const Environment& environment);
 
+// A file of machine code that the process has loaded: the program, heed's library, LibTorch's, the system's.
+struct LoadedObject {
+  std::string name;      // of the file, without its folder; empty for the program
+  std::string contents;  // the linker's build id, else size and time of the file's last change; empty where it has neither
+};
+
+// In the order in which they were loaded. The kernel's own object is left out: it computes nothing.
+std::vector<LoadedObject> LoadedObjects();
+
+// 16 hexadecimal digits, which differ where one of the objects does.
+std::string BuildIdentity(const std::vector<LoadedObject>& objects);
+
+// That of this process, when it was first asked for. Files with a build id may be copied and keep theirs.
+const std::string& BuildIdentity();
+
 }  // namespace heed::lab
 
 #endif  // HEED_LAB_REPORT_ENVIRONMENT_H_

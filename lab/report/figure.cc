@@ -7,9 +7,9 @@
 
 #include "heed/error.h"
 #include "lab/report/csv_text.h"
-#include "lab/report/draw.h"
 #include "lab/report/file.h"
 #include "lab/report/npy.h"
+#include "lab/report/svg.h"
 
 namespace heed::lab {
 namespace {

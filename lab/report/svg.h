@@ -1,10 +1,12 @@
-// What the drawings share: text, colours and ticks of a figure as SVG. Internal to lab/report.
+// The drawings, and what they share: text, colours and ticks of a figure as SVG. Internal to lab/report.
 #ifndef HEED_LAB_REPORT_SVG_H_
 #define HEED_LAB_REPORT_SVG_H_
 
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "lab/report/figure.h"
 
 namespace heed::lab {
 
@@ -48,6 +50,16 @@ std::string SvgTextUpwards(double x, double y, std::string_view text);
 
 // A whole drawing of the given size on the light background. `title` is what a screen reader says.
 std::string SvgDocument(int width, int height, std::string_view title, std::string_view body);
+
+// Places as near as can be to those wanted (least squares), in their order, at least `gap` apart and within [low, high], which
+// must hold them all.
+std::vector<double> SpreadApart(const std::vector<double>& wanted, double gap, double low, double high);
+
+// Whole SVG documents, one function a kind of picture; WriteFigure calls them.
+std::string Draw(const Figure& figure, const LinePlot& plot);   // by gnuplot
+std::string Draw(const Figure& figure, const BarChart& chart);  // by gnuplot
+std::string Draw(const Figure& figure, const HeatMap& map);
+std::string Draw(const Figure& figure, const Diagram& diagram);
 
 }  // namespace heed::lab
 

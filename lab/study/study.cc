@@ -13,7 +13,7 @@
 #include "heed/error.h"
 #include "heed/shown_name.h"
 #include "lab/report/figure.h"
-#include "lab/report/output_place.h"
+#include "lab/report/file.h"
 #include "lab/report/result_store.h"
 #include "lab/runs/job.h"
 #include "lab/study/findings.h"

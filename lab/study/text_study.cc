@@ -14,7 +14,7 @@
 #include "lab/data/parts.h"
 #include "lab/report/csv_text.h"
 #include "lab/report/file.h"
-#include "lab/report/shell_word.h"
+#include "lab/report/printable.h"
 #include "lab/series/kept_method.h"
 #include "lab/study/course_training.h"
 #include "lab/study/prose.h"

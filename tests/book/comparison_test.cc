@@ -25,7 +25,7 @@
 #include "book/comparison/output.h"
 #include "heed/error.h"
 #include "lab/options/choice.h"
-#include "lab/report/html.h"
+#include "lab/report/page.h"
 #include "lab/training/compute.h"
 #include "tests/lab/waves.h"
 #include "tests/scratch_folder.h"

@@ -1,4 +1,3 @@
-#include "lab/report/build.h"
 
 #include <algorithm>
 #include <string>

@@ -1,4 +1,3 @@
-#include "lab/report/html.h"
 
 #include <gtest/gtest.h>
 
@@ -120,7 +119,9 @@ TEST(HtmlTest, SetsNumbersFlushRight) {
   EXPECT_NE(html.find("<td data-head=\"name\">lstm</td><td class=\"number\" data-head=\"loss\">n/a</td>"), std::string::npos);
 }
 
-TEST(HtmlTest, RefusesUnevenTables) { EXPECT_THROW(HtmlTable({"t", {"a", "b"}, {{"1", "2"}, {"3"}}}), InvalidArgument); }
+TEST(HtmlTest, RefusesUnevenTables) {
+  EXPECT_THROW(Page("Title", {}, {}, {}).Show(Table{"t", {"a", "b"}, {{"1", "2"}, {"3"}}}), InvalidArgument);
+}
 
 }  // namespace
 }  // namespace heed::lab
