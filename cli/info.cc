@@ -8,7 +8,7 @@
 #include "heed/machine.h"
 #include "lab/report/environment.h"
 #include "lab/report/json.h"
-#include "lab/training/compute.h"
+#include "lab/training/side_by_side.h"
 
 namespace heed::cli {
 namespace {

@@ -31,8 +31,8 @@
 #include "heed/safetensors.h"
 #include "lab/report/file.h"
 #include "lab/report/printable.h"
-#include "lab/training/compute.h"
 #include "lab/training/interrupt.h"
+#include "lab/training/side_by_side.h"
 
 namespace heed::cli {
 

@@ -27,10 +27,10 @@
 #include "lab/report/printable.h"
 #include "lab/report/progress.h"
 #include "lab/study/study.h"
-#include "lab/training/compute.h"
+#include "lab/training/data_parallel.h"
 #include "lab/training/interrupt.h"
 #include "lab/training/ranks.h"
-#include "lab/training/sequence_parallel.h"
+#include "lab/training/side_by_side.h"
 #include "lab/training/train.h"
 #include "lab/training/trained_model.h"
 

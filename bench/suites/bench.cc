@@ -14,8 +14,8 @@
 #include "bench/suites/training_contenders.h"
 #include "lab/report/printable.h"
 #include "lab/report/progress.h"
-#include "lab/training/compute.h"
 #include "lab/training/interrupt.h"
+#include "lab/training/side_by_side.h"
 #include "reference/fma_peak.h"
 #include "reference/read_peak.h"
 

@@ -15,7 +15,7 @@
 #include "lab/runs/pilot.h"
 #include "lab/runs/prospect.h"
 #include "lab/runs/spread.h"
-#include "lab/training/divergence.h"
+#include "lab/training/interrupt.h"
 
 namespace heed::lab {
 namespace {

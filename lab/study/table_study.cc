@@ -24,7 +24,6 @@
 #include "lab/training/fit.h"
 #include "lab/training/interrupt.h"
 #include "lab/training/sequence_model.h"
-#include "lab/training/step.h"
 
 namespace heed::lab {
 namespace {

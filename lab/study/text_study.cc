@@ -19,12 +19,12 @@
 #include "lab/study/course_training.h"
 #include "lab/study/prose.h"
 #include "lab/study/study.h"
+#include "lab/training/course.h"
 #include "lab/training/evaluation.h"
 #include "lab/training/fit.h"
 #include "lab/training/initialisation.h"
 #include "lab/training/kept_counts.h"
 #include "lab/training/language_model.h"
-#include "lab/training/learner.h"
 #include "lab/training/run_folder.h"
 #include "lab/training/sequence_model.h"
 

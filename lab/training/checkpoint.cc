@@ -8,7 +8,7 @@
 
 #include "heed/error.h"
 #include "heed/nn/safetensors.h"
-#include "lab/training/step.h"
+#include "lab/training/fit.h"
 
 namespace heed::lab {
 namespace {

@@ -19,7 +19,7 @@
 #include "heed/nn/distributed.h"
 #include "heed/nn/process_group.h"
 #include "lab/report/json.h"
-#include "lab/training/divergence.h"
+#include "lab/training/interrupt.h"
 #include "lab/training/rank_group.h"
 
 namespace heed::lab {

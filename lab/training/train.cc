@@ -11,10 +11,9 @@
 #include "lab/data/corpus.h"
 #include "lab/report/file.h"
 #include "lab/training/checkpoint.h"
-#include "lab/training/divergence.h"
-#include "lab/training/folder_watch.h"
 #include "lab/training/interrupt.h"
 #include "lab/training/ranks.h"
+#include "lab/training/run_folder.h"
 #include "lab/training/trainer.h"
 
 namespace heed::lab {

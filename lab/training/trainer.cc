@@ -11,10 +11,10 @@
 #include "heed/error.h"
 #include "lab/report/json.h"
 #include "lab/training/checkpoint.h"
-#include "lab/training/divergence.h"
+#include "lab/training/data_parallel.h"
 #include "lab/training/evaluation.h"
+#include "lab/training/interrupt.h"
 #include "lab/training/rank_group.h"
-#include "lab/training/sequence_parallel.h"
 
 namespace heed::lab {
 namespace {

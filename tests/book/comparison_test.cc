@@ -26,7 +26,7 @@
 #include "heed/error.h"
 #include "lab/options/choice.h"
 #include "lab/report/page.h"
-#include "lab/training/compute.h"
+#include "lab/training/side_by_side.h"
 #include "tests/lab/waves.h"
 #include "tests/scratch_folder.h"
 

@@ -17,7 +17,6 @@
 #include "lab/report/file.h"
 #include "lab/runs/contest_page.h"
 #include "lab/runs/outlook.h"
-#include "lab/training/divergence.h"
 #include "lab/training/interrupt.h"
 #include "tests/error_text.h"
 #include "tests/scratch_folder.h"

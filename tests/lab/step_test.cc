@@ -1,4 +1,3 @@
-#include "lab/training/step.h"
 
 #include <cmath>
 #include <limits>

@@ -15,7 +15,6 @@
 #include "lab/study/findings.h"
 #include "lab/study/study.h"
 #include "lab/training/sequence_model.h"
-#include "lab/training/timed_attention.h"
 #include "tests/error_text.h"
 #include "tests/scratch_folder.h"
 
