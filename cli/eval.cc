@@ -23,7 +23,7 @@
 #include "lab/training/evaluation.h"
 #include "lab/training/interrupt.h"
 #include "lab/training/kept_counts.h"
-#include "lab/training/trained_model.h"
+#include "lab/training/trainer.h"
 
 namespace heed::cli {
 namespace {
@@ -73,11 +73,11 @@ std::vector<int32_t> TokensOf(const EvalArguments& arguments, const lab::Vocabul
   return tokens;
 }
 
-std::vector<lab::Evaluation> EvaluateAll(const EvalArguments& arguments, lab::LanguageModel& model, bool quiet) {
+std::vector<lab::Evaluation> EvaluateAll(const EvalArguments& arguments, lab::LanguageModel model, bool quiet) {
   const std::vector<int64_t> contexts =
-      arguments.contexts.empty() ? std::vector<int64_t>{OptionsOf(model).context} : arguments.contexts;
+      arguments.contexts.empty() ? std::vector<int64_t>{model->options().context} : arguments.contexts;
   for (const int64_t context : contexts) lab::RequireReach(model, context);
-  const std::vector<int32_t> tokens = TokensOf(arguments, VocabularyOf(model));
+  const std::vector<int32_t> tokens = TokensOf(arguments, model->vocabulary());
   std::vector<lab::Evaluation> rows;
   for (const int64_t context : contexts) {
     lab::Progress progress("eval, context " + std::to_string(context), static_cast<int64_t>(tokens.size()), quiet);
@@ -171,7 +171,7 @@ int RunEval(const EvalArguments& arguments, const Context& context) {
   const std::vector<lab::Evaluation> rows =
       lab::HoldsCounts(arguments.folder)
           ? EvaluateCounts(arguments)
-          : EvaluateAll(arguments, *lab::OpenModel(lab::RunFolder(arguments.folder), beyond), context.quiet);
+          : EvaluateAll(arguments, lab::LoadModel(lab::RunFolder(arguments.folder), beyond), context.quiet);
   if (context.json) {
     PrintJson(arguments, rows);
   } else {

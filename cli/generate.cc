@@ -12,7 +12,7 @@
 #include "lab/training/generation.h"
 #include "lab/training/interrupt.h"
 #include "lab/training/kept_counts.h"
-#include "lab/training/trained_model.h"
+#include "lab/training/trainer.h"
 
 namespace heed::cli {
 namespace {
@@ -40,8 +40,8 @@ std::function<std::u32string(const lab::Text&, const lab::GenerateOptions&, cons
       return lab::Generate(*model, prompt, options, hear);
     };
   }
-  return [model = lab::OpenModel(lab::RunFolder(folder))](const auto& prompt, const auto& options, const auto& hear) {
-    return lab::Generate(*model, prompt, options, hear);
+  return [model = lab::LoadModel(lab::RunFolder(folder))](const auto& prompt, const auto& options, const auto& hear) mutable {
+    return lab::Generate(model, prompt, options, hear);
   };
 }
 

@@ -25,7 +25,7 @@
 #include "lab/series/kept_model.h"
 #include "lab/series/stream.h"
 #include "lab/training/interrupt.h"
-#include "lab/training/trained_model.h"
+#include "lab/training/trainer.h"
 
 namespace heed::cli {
 namespace {
@@ -78,8 +78,8 @@ lab::Reading ReadingOf(const InspectArguments& arguments, const Context& context
   }
   if (!arguments.sequence.empty()) throw InvalidArgument("only-sequence: " + arguments.folder + " holds a model of text");
   RequireNoLaterOptions(arguments.csv, "is for labelled sequences; " + arguments.folder + " holds a model of text");
-  const auto model = lab::OpenModel(lab::RunFolder(arguments.folder));
-  return lab::ReadingOf(*model, lab::ReadText(arguments.read), arguments.tokens);
+  const lab::LanguageModel model = lab::LoadModel(lab::RunFolder(arguments.folder));
+  return lab::ReadingOf(model, lab::ReadText(arguments.read), arguments.tokens);
 }
 
 lab::Inspection Inspect(const InspectArguments& arguments, const lab::Reading& reading, bool quiet) {

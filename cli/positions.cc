@@ -16,7 +16,7 @@
 #include "cli/outcome.h"
 #include "heed/error.h"
 #include "lab/report/file.h"
-#include "lab/training/trained_model.h"
+#include "lab/training/trainer.h"
 
 namespace heed::cli {
 namespace {
@@ -81,8 +81,8 @@ std::optional<lab::SchemeTable> OpenRun(PositionsArguments& arguments) {
   if (arguments.run.empty()) return std::nullopt;
   lab::PositionsOptions& options = arguments.options;
   const lab::RunFolder folder(arguments.run);
-  const auto model = lab::OpenModel(folder);
-  const lab::ModelOptions& trained = OptionsOf(*model);
+  lab::LanguageModel model = lab::LoadModel(folder);
+  const lab::ModelOptions& trained = model->options();
   if (arguments.scheme->count() > 0 && options.scheme != trained.position) {
     throw InvalidArgument("--scheme: the run in " + arguments.run + " was trained with '" + trained.position + "', not with '" +
                           options.scheme + "'");
@@ -92,7 +92,7 @@ std::optional<lab::SchemeTable> OpenRun(PositionsArguments& arguments) {
   options.seed = folder.ReadConfig().options.seed;
   options.max_distance = lab::RelativeDistance(trained);
   lab::FitToModel(options, trained.width, trained.heads, trained.context);
-  return lab::TrainedTable(*model, arguments.layer);
+  return lab::TrainedTable(model, arguments.layer);
 }
 
 void PrintText(const lab::PositionsResult& result) {

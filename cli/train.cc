@@ -30,9 +30,10 @@
 #include "lab/training/data_parallel.h"
 #include "lab/training/interrupt.h"
 #include "lab/training/ranks.h"
+#include "lab/training/sequence_model.h"
 #include "lab/training/side_by_side.h"
 #include "lab/training/train.h"
-#include "lab/training/trained_model.h"
+#include "lab/training/trainer.h"
 
 namespace heed::cli {
 namespace {
@@ -152,10 +153,10 @@ class TrainingProgress {
   lab::TrainCallbacks Callbacks() {
     lab::TrainCallbacks callbacks;
     callbacks.on_start = [this](lab::LanguageModel& model, int64_t step) {
-      parameters_ = ParameterCountOf(model);
+      parameters_ = lab::ParameterCount(*model);
       if (!quiet_) {
         std::fprintf(stderr, "%lld parameters, vocabulary of %lld characters, %d threads\n",
-                     static_cast<long long>(parameters_), static_cast<long long>(VocabularyOf(model).size()),
+                     static_cast<long long>(parameters_), static_cast<long long>(model->vocabulary().size()),
                      lab::ComputeThreads());
         if (step > 0) std::fprintf(stderr, "resuming after step %lld\n", static_cast<long long>(step));
       }

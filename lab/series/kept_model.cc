@@ -17,8 +17,8 @@
 #include "lab/report/json.h"
 #include "lab/report/printable.h"
 #include "lab/series/network.h"
-#include "lab/training/checkpoint.h"
 #include "lab/training/interrupt.h"
+#include "lab/training/trainer.h"
 
 namespace heed::lab {
 namespace {

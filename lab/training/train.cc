@@ -10,7 +10,6 @@
 #include "heed/error.h"
 #include "lab/data/corpus.h"
 #include "lab/report/file.h"
-#include "lab/training/checkpoint.h"
 #include "lab/training/interrupt.h"
 #include "lab/training/ranks.h"
 #include "lab/training/run_folder.h"

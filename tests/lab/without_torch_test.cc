@@ -21,7 +21,7 @@
 #include "lab/series/kept_model.h"
 #include "lab/series/network.h"
 #include "lab/series/predictions.h"
-#include "lab/training/checkpoint.h"
+#include "lab/training/trainer.h"
 #include "tests/error_text.h"
 #include "tests/scratch_folder.h"
 
