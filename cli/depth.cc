@@ -10,7 +10,6 @@
 #include "cli/command.h"
 #include "cli/fields.h"
 #include "cli/outcome.h"
-#include "lab/data/default_text.h"
 #include "lab/data/text.h"
 #include "lab/report/file.h"
 #include "lab/training/interrupt.h"

@@ -53,7 +53,7 @@ int RunGenerate(const GenerateArguments& arguments, const Context& context) {
   const auto continuing = Continuing(arguments.folder);
   lab::WatchForInterrupt();
   if (context.json) {
-    const std::string continuation = lab::EncodeUtf8(continuing(prompt, options, {}));
+    const std::string continuation = EncodeUtf8(continuing(prompt, options, {}));
     const nlohmann::ordered_json result = {
         {"prompt", arguments.prompt}, {"continuation", continuation}, {"seed", options.seed}};
     std::cout << lab::JsonText(result) << "\n";
@@ -61,7 +61,7 @@ int RunGenerate(const GenerateArguments& arguments, const Context& context) {
   }
   std::string pending = arguments.prompt;  // printed once nothing more is refused
   continuing(prompt, options, [&](char32_t character) {
-    std::cout << pending << lab::EncodeUtf8(std::u32string_view(&character, 1)) << std::flush;
+    std::cout << pending << EncodeUtf8(std::u32string_view(&character, 1)) << std::flush;
     pending.clear();
   });
   std::cout << pending << "\n";

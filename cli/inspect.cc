@@ -17,7 +17,6 @@
 #include "lab/data/text.h"
 #include "lab/inspection/arrays.h"
 #include "lab/inspection/inspection.h"
-#include "lab/inspection/output.h"
 #include "lab/inspection/page.h"
 #include "lab/inspection/reading.h"
 #include "lab/report/file.h"

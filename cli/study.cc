@@ -12,7 +12,7 @@
 #include "cli/fields.h"
 #include "cli/outcome.h"
 #include "heed/error.h"
-#include "lab/data/default_text.h"
+#include "lab/data/text.h"
 #include "lab/study/findings.h"
 #include "lab/study/study.h"
 #include "lab/training/interrupt.h"

@@ -20,7 +20,6 @@
 #include "cli/data_file.h"
 #include "cli/fields.h"
 #include "heed/error.h"
-#include "lab/data/default_text.h"
 #include "lab/data/text.h"
 #include "lab/report/environment.h"
 #include "lab/report/json.h"

@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "heed/error.h"
-#include "lab/options/choice.h"
+#include "lab/options/fields.h"
 #include "lab/report/printable.h"
 #include "lab/training/options.h"
 

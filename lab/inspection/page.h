@@ -4,7 +4,10 @@
 
 #include <string>
 
+#include <nlohmann/json.hpp>
+
 #include "lab/inspection/inspection.h"
+#include "lab/report/page.h"
 
 namespace heed::lab {
 
@@ -15,6 +18,11 @@ std::string InspectionPage(const Inspection& inspection, const std::string& mode
 
 // "to within 2.9 %, 0 below 4.6e-07", and so on: what the maps of the page show of the weights, in a sentence.
 std::string PrecisionInWords(const Inspection& inspection);
+
+// What the maps show and how exactly, and the statistics of every head.
+nlohmann::ordered_json InspectionJson(const Inspection& inspection);
+// A line a head.
+Table HeadTable(const Inspection& inspection);
 
 }  // namespace heed::lab
 

@@ -2,13 +2,17 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 #include <type_traits>
 #include <utility>
 
+#include <fmt/core.h>
 #include <fmt/ranges.h>
 
 #include "heed/error.h"
-#include "lab/options/choice.h"
+#include "heed/nn/encoders.h"
+#include "heed/nn/position_choice.h"
+#include "heed/safetensors.h"
 #include "lab/report/figure.h"
 #include "lab/report/printable.h"
 
@@ -62,6 +66,14 @@ nlohmann::ordered_json JsonOf(const T& value) {
 nlohmann::ordered_json JsonOf(const Objective& value) { return ToString(value); }
 
 bool OfTheMachine(const Field& field) { return field.source == Field::Source::kMachine; }
+
+std::string Listed(const std::vector<std::string>& names) {
+  std::string text;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    text += (i == 0 ? "" : i + 1 == names.size() ? " or " : ", ") + names[i];
+  }
+  return text;
+}
 
 }  // namespace
 
@@ -174,6 +186,51 @@ std::string CommandLine(const std::string& command, const std::string& words, co
     if (!std::holds_alternative<bool*>(fields[i].value)) line += " " + ShellWord(text);
   }
   return line + " --out " + ShellWord(folder.string());
+}
+
+std::vector<std::string> EncoderNames() { return nn::EncoderNames(); }
+std::vector<std::string> PositionSchemeNames() { return nn::PositionSchemeNames(); }
+
+void RequireKnown(const char* option, const std::vector<std::string>& chosen, const std::vector<std::string>& known) {
+  if (chosen.empty()) throw InvalidArgument(std::string(option) + ": none given; choose among " + Listed(known));
+  std::set<std::string> seen;
+  for (const std::string& name : chosen) {
+    if (std::find(known.begin(), known.end(), name) == known.end()) {
+      throw InvalidArgument(std::string(option) + ": '" + ShownName(name) + "' is unknown; choose among " + Listed(known));
+    }
+    if (!seen.insert(name).second) throw InvalidArgument(std::string(option) + ": '" + ShownName(name) + "' is given twice");
+  }
+}
+
+void RequireRange(const char* option, int64_t value, int64_t low, int64_t high) {
+  if (value < low || value > high) {
+    throw InvalidArgument(fmt::format("{}: {} is outside {}..{}", option, value, low, high));
+  }
+}
+
+void RequireHeads(int64_t width, int64_t heads, const std::vector<std::string>& positions) {
+  RequireRange("heads", heads, 1, width);
+  if (width % heads != 0 || width % 2 != 0) {
+    throw InvalidArgument(fmt::format("width: {} is not even and divisible by {} heads", width, heads));
+  }
+  const auto turns = [](const std::string& name) { return nn::TurnsPairs(nn::ParsePositionScheme(name)); };
+  const auto rotating = std::ranges::find_if(positions, turns);
+  if (rotating != positions.end() && width / heads % 2 != 0) {
+    throw InvalidArgument(
+        fmt::format("width: {} leaves each of {} heads {} features; {} turns pairs of them and needs an even number", width,
+                    heads, width / heads, *rotating));
+  }
+}
+
+void RequirePace(const std::vector<double>& step_seconds, std::size_t contenders) {
+  if (step_seconds.empty() || step_seconds.size() == contenders) return;
+  throw InvalidArgument(fmt::format("step_seconds: expected one number for each objective and model, which are {}, got {}",
+                                    contenders, step_seconds.size()));
+}
+
+void RequireRising(const std::vector<double>& rates) {
+  if (std::ranges::adjacent_find(rates, std::ranges::greater_equal()) == rates.end()) return;
+  throw InvalidArgument("rates: expected them rising, each once");
 }
 
 }  // namespace heed::lab

@@ -3,6 +3,7 @@
 #ifndef HEED_LAB_OPTIONS_FIELDS_H_
 #define HEED_LAB_OPTIONS_FIELDS_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <string>
@@ -83,6 +84,26 @@ nlohmann::ordered_json RunSettingsOf(const Fields& fields);
 // where `words` are quoted already, and an empty budget is none: the others are then the defaults.
 std::string CommandLine(const std::string& command, const std::string& words, const std::string& budget, const Fields& fields,
                         const Fields& of_budget, const std::filesystem::path& folder);
+
+// The encoders and positional schemes of heed/nn.
+std::vector<std::string> EncoderNames();
+std::vector<std::string> PositionSchemeNames();
+
+// Throws InvalidArgument that names the option: where nothing is chosen, a name is unknown (it lists those known), or a name is
+// given twice.
+void RequireKnown(const char* option, const std::vector<std::string>& chosen, const std::vector<std::string>& known);
+
+// Throws InvalidArgument that names the option, the value and the range, both ends of which are allowed.
+void RequireRange(const char* option, int64_t value, int64_t low, int64_t high);
+
+// Throws InvalidArgument that names the heads where they are not in 1..width, and the width where it is odd, where the heads do
+// not divide it, or where one of the schemes rotates pairs of a head's features and their number is odd.
+void RequireHeads(int64_t width, int64_t heads, const std::vector<std::string>& positions);
+
+// Of a contest. Throw InvalidArgument that names the option: where the paces are neither none nor one a contender, and where
+// the rates do not rise.
+void RequirePace(const std::vector<double>& step_seconds, std::size_t contenders);
+void RequireRising(const std::vector<double>& rates);
 
 }  // namespace heed::lab
 

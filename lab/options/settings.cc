@@ -1,7 +1,9 @@
 #include "lab/options/settings.h"
 
+#include <algorithm>
 #include <limits>
 #include <type_traits>
+#include <utility>
 #include <variant>
 
 namespace heed::lab {
@@ -15,16 +17,23 @@ constexpr int kDeepest = 64;
   throw FieldError{std::string("'") + name + "' is not " + expected};
 }
 
+// Whether a member is what a place takes, and what that is; nlohmann's own conversions cut fractions and wrap signs.
+using Fit = std::pair<bool, const char*>;
+Fit Fits(const Json& value, const std::string*) { return {value.is_string(), "a string"}; }
+Fit Fits(const Json& value, const Objective*) { return {value.is_string(), "a string"}; }
+Fit Fits(const Json& value, const bool*) { return {value.is_boolean(), "true or false"}; }
+Fit Fits(const Json& value, const double*) { return {value.is_number(), "a number"}; }
+Fit Fits(const Json& value, const uint64_t*) { return {value.is_number_unsigned(), "an integer, 0 or more"}; }
+Fit Fits(const Json& value, const int64_t*) {
+  if (value.is_number_unsigned() && value.get<uint64_t>() > static_cast<uint64_t>(std::numeric_limits<int64_t>::max()))
+    return {false, "an integer of 64 bits"};
+  return {value.is_number_integer(), "an integer"};
+}
 template <class T>
-void ReadList(const Json& object, const char* name, std::vector<T>& field, const char* expected) {
-  const Json& values = Member(object, name);
-  field.clear();
-  for (const Json& value : values) {
-    const bool fits = std::is_same_v<T, double> ? value.is_number() : value.is_string();
-    if (!values.is_array() || !fits) WrongType(name, expected);
-    field.push_back(value.get<T>());
-  }
-  if (!values.is_array()) WrongType(name, expected);
+Fit Fits(const Json& values, const std::vector<T>*) {
+  const auto fits = [](const Json& value) { return Fits(value, static_cast<const T*>(nullptr)).first; };
+  return {values.is_array() && std::all_of(values.begin(), values.end(), fits),
+          std::is_same_v<T, std::string> ? "a list of strings" : "a list of numbers"};
 }
 
 }  // namespace
@@ -55,64 +64,27 @@ const Json& ObjectIn(const Json& object, const char* name) {
   return member;
 }
 
-void ReadField(const Json& object, const char* name, std::string& field) {
+void ReadField(const Json& object, const char* name, Field::Value field) {
   const Json& value = Member(object, name);
-  if (!value.is_string()) WrongType(name, "a string");
-  field = value.get<std::string>();
-}
-
-void ReadField(const Json& object, const char* name, Objective& field) {
-  std::string text;
-  ReadField(object, name, text);
-  field = ParseObjective(text);
-}
-
-void ReadField(const Json& object, const char* name, int64_t& field) {
-  const Json& value = Member(object, name);
-  if (!value.is_number_integer()) WrongType(name, "an integer");
-  if (value.is_number_unsigned() && value.get<uint64_t>() > static_cast<uint64_t>(std::numeric_limits<int64_t>::max())) {
-    WrongType(name, "an integer of 64 bits");
-  }
-  field = value.get<int64_t>();
-}
-
-void ReadField(const Json& object, const char* name, uint64_t& field) {
-  const Json& value = Member(object, name);
-  if (!value.is_number_unsigned()) WrongType(name, "an integer, 0 or more");
-  field = value.get<uint64_t>();
-}
-
-void ReadField(const Json& object, const char* name, double& field) {
-  const Json& value = Member(object, name);
-  if (!value.is_number()) WrongType(name, "a number");
-  field = value.get<double>();
-}
-
-void ReadField(const Json& object, const char* name, bool& field) {
-  const Json& value = Member(object, name);
-  if (!value.is_boolean()) WrongType(name, "true or false");
-  field = value.get<bool>();
-}
-
-void ReadField(const Json& object, const char* name, std::vector<std::string>& field) {
-  ReadList(object, name, field, "a list of strings");
-}
-
-void ReadField(const Json& object, const char* name, std::vector<double>& field) {
-  ReadList(object, name, field, "a list of numbers");
+  const auto read = [&]<class T>(T* place) {
+    if constexpr (requires { Fits(value, place); }) {
+      const auto [fits, expected] = Fits(value, place);
+      if (!fits) WrongType(name, expected);
+      if constexpr (std::is_same_v<T, Objective>) {
+        *place = ParseObjective(value.get<std::string>());
+      } else {
+        *place = value.get<T>();
+      }
+    } else {
+      WrongType(name, "of a known type");
+    }
+  };
+  std::visit(read, field);
 }
 
 void ReadFields(const Json& object, const Fields& fields, const std::function<bool(const std::string& name)>& may_lack) {
   for (const Field& field : fields) {
-    if (may_lack && may_lack(field.name) && !object.contains(field.name)) continue;
-    const auto read = [&]<class T>(T* place) {
-      if constexpr (requires { ReadField(object, "", *place); }) {
-        ReadField(object, field.name.c_str(), *place);
-      } else {
-        WrongType(field.name.c_str(), "of a known type");
-      }
-    };
-    std::visit(read, field.value);
+    if (!may_lack || !may_lack(field.name) || object.contains(field.name)) ReadField(object, field.name.c_str(), field.value);
   }
 }
 

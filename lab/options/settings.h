@@ -23,15 +23,12 @@ nlohmann::ordered_json ParseSettings(const std::string& text);
 const nlohmann::ordered_json& Member(const nlohmann::ordered_json& object, const char* name);
 const nlohmann::ordered_json& ObjectIn(const nlohmann::ordered_json& object, const char* name);
 
-// A member of exactly this type: nlohmann's own conversions cut fractions and wrap signs.
-void ReadField(const nlohmann::ordered_json& object, const char* name, std::string& field);
-void ReadField(const nlohmann::ordered_json& object, const char* name, Objective& field);
-void ReadField(const nlohmann::ordered_json& object, const char* name, int64_t& field);
-void ReadField(const nlohmann::ordered_json& object, const char* name, uint64_t& field);
-void ReadField(const nlohmann::ordered_json& object, const char* name, double& field);
-void ReadField(const nlohmann::ordered_json& object, const char* name, bool& field);
-void ReadField(const nlohmann::ordered_json& object, const char* name, std::vector<std::string>& field);
-void ReadField(const nlohmann::ordered_json& object, const char* name, std::vector<double>& field);
+// A member of exactly this type.
+void ReadField(const nlohmann::ordered_json& object, const char* name, Field::Value field);
+template <class T>
+void ReadField(const nlohmann::ordered_json& object, const char* name, T& field) {
+  ReadField(object, name, Field::Value(&field));
+}
 
 // The fields by their names; one that is not there keeps its value where may_lack says that it may.
 void ReadFields(const nlohmann::ordered_json& object, const Fields& fields,

@@ -6,7 +6,7 @@
 #include <fmt/core.h>
 
 #include "heed/error.h"
-#include "lab/options/choice.h"
+#include "lab/options/fields.h"
 #include "lab/runs/contender.h"
 #include "lab/runs/outlook.h"
 

@@ -9,9 +9,8 @@
 
 #include "heed/error.h"
 #include "heed/nn/safetensors.h"
-#include "lab/data/gaps.h"
+#include "lab/data/corpus.h"
 #include "lab/data/ngrams.h"
-#include "lab/data/parts.h"
 #include "lab/report/csv_text.h"
 #include "lab/report/file.h"
 #include "lab/report/printable.h"

@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "lab/data/objective.h"
-#include "lab/data/vocabulary.h"
+#include "lab/data/text.h"
 #include "lab/runs/measurements.h"
 #include "lab/study/options.h"
 #include "lab/training/options.h"

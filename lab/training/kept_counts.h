@@ -18,7 +18,6 @@
 #include "heed/counting_model.h"
 #include "lab/data/passages.h"
 #include "lab/data/text.h"
-#include "lab/data/vocabulary.h"
 #include "lab/training/evaluation.h"
 #include "lab/training/generation.h"
 

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "lab/data/objective.h"
-#include "lab/options/choice.h"
 #include "lab/options/fields.h"
 
 namespace heed::nn {

@@ -18,7 +18,6 @@
 #include <vector>
 
 #include "lab/data/text.h"
-#include "lab/data/vocabulary.h"
 #include "lab/report/result_store.h"
 #include "lab/training/options.h"
 
