@@ -15,7 +15,6 @@
 #include "heed/error.h"
 #include "heed/series_model.h"
 #include "lab/data/text.h"
-#include "lab/inspection/arrays.h"
 #include "lab/inspection/inspection.h"
 #include "lab/inspection/page.h"
 #include "lab/inspection/reading.h"

@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <vector>
 
-#include "lab/data/passages.h"
 #include "lab/data/text.h"
 
 namespace heed::lab {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "heed/ngrams.h"
-#include "lab/data/passages.h"
+#include "lab/data/text.h"
 
 namespace heed::lab {
 

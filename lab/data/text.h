@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "heed/utf8.h"
@@ -48,6 +49,17 @@ class Vocabulary {
 
  private:
   std::u32string characters_;  // sorted, unique
+};
+
+// Tokens that follow one another in the text are a passage; a window lies within one.
+struct Passages {
+  std::vector<int32_t> tokens;  // one passage after another
+  std::vector<int64_t> ends;    // of each passage among the tokens, rising
+
+  Passages() = default;
+  explicit Passages(std::vector<int32_t> passage) : tokens(std::move(passage)), ends{static_cast<int64_t>(tokens.size())} {}
+
+  int64_t size() const { return static_cast<int64_t>(tokens.size()); }
 };
 
 }  // namespace heed::lab

@@ -1,11 +1,12 @@
-// One description of a command's options. Their flags, their checks, their settings in JSON and the command that is printed
-// beside a figure all come from it.
+// One description of a command's options. Their flags, their checks, their settings in JSON, which are hostile until checked,
+// and the command that is printed beside a figure all come from it.
 #ifndef HEED_LAB_OPTIONS_FIELDS_H_
 #define HEED_LAB_OPTIONS_FIELDS_H_
 
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -104,6 +105,27 @@ void RequireHeads(int64_t width, int64_t heads, const std::vector<std::string>& 
 // the rates do not rise.
 void RequirePace(const std::vector<double>& step_seconds, std::size_t contenders);
 void RequireRising(const std::vector<double>& rates);
+
+// What is wrong with a file's contents; who reads the file puts its name before it.
+struct FieldError {
+  std::string message;
+};
+
+// All throw FieldError. A file is one JSON object, in which at most 64 levels are nested.
+nlohmann::ordered_json ParseSettings(const std::string& text);
+const nlohmann::ordered_json& Member(const nlohmann::ordered_json& object, const char* name);
+const nlohmann::ordered_json& ObjectIn(const nlohmann::ordered_json& object, const char* name);
+
+// A member of exactly this type.
+void ReadField(const nlohmann::ordered_json& object, const char* name, Field::Value field);
+template <class T>
+void ReadField(const nlohmann::ordered_json& object, const char* name, T& field) {
+  ReadField(object, name, Field::Value(&field));
+}
+
+// The fields by their names; one that is not there keeps its value where may_lack says that it may.
+void ReadFields(const nlohmann::ordered_json& object, const Fields& fields,
+                const std::function<bool(const std::string& name)>& may_lack = {});
 
 }  // namespace heed::lab
 

@@ -67,7 +67,8 @@ class Unpacker {
 bool IsCompressed(std::string_view bytes);
 bool IsCompressed(const std::filesystem::path& path);
 
-// Tries, before the work whose results are to be written: makes the folder and a file in it, and removes what was made. Throws FileError that names the folder and the reason.
+// Tries, before the work whose results are to be written: makes the folder and a file in it, and removes what was made. Throws
+// FileError that names the folder and the reason.
 void RequireWritableFolder(const std::filesystem::path& folder);
 
 // The same for the folder of a file; `file` itself must be a regular file, or not be there.

@@ -5,7 +5,6 @@
 #include <set>
 #include <vector>
 
-#include "lab/report/gnuplot.h"
 #include "lab/report/svg.h"
 
 namespace heed::lab {

@@ -12,7 +12,7 @@
 #include "heed/nn/safetensors.h"
 #include "heed/series_model.h"
 #include "lab/data/view.h"
-#include "lab/options/settings.h"
+#include "lab/options/fields.h"
 #include "lab/report/file.h"
 #include "lab/report/json.h"
 #include "lab/report/printable.h"

@@ -3,7 +3,7 @@
 #include <utility>
 #include <vector>
 
-#include "lab/options/settings.h"
+#include "lab/options/fields.h"
 #include "lab/report/file.h"
 #include "lab/runs/outlook.h"
 #include "lab/study/findings.h"

@@ -12,7 +12,7 @@
 
 #include "heed/nn/safetensors.h"
 #include "lab/data/view.h"
-#include "lab/report/csv_text.h"
+#include "lab/report/figure.h"
 #include "lab/report/file.h"
 #include "lab/series/baselines.h"
 #include "lab/series/kept_model.h"

@@ -11,7 +11,7 @@
 #include "heed/nn/safetensors.h"
 #include "lab/data/corpus.h"
 #include "lab/data/ngrams.h"
-#include "lab/report/csv_text.h"
+#include "lab/report/figure.h"
 #include "lab/report/file.h"
 #include "lab/report/printable.h"
 #include "lab/series/kept_method.h"

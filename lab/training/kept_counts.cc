@@ -8,7 +8,7 @@
 #include <ATen/ATen.h>
 
 #include "heed/nn/safetensors.h"
-#include "lab/options/settings.h"
+#include "lab/options/fields.h"
 #include "lab/report/file.h"
 #include "lab/report/json.h"
 

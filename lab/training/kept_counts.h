@@ -16,7 +16,6 @@
 #include <nlohmann/json.hpp>
 
 #include "heed/counting_model.h"
-#include "lab/data/passages.h"
 #include "lab/data/text.h"
 #include "lab/training/evaluation.h"
 #include "lab/training/generation.h"

@@ -12,7 +12,7 @@
 #include <nlohmann/json.hpp>
 
 #include "heed/error.h"
-#include "lab/options/settings.h"
+#include "lab/options/fields.h"
 #include "lab/report/environment.h"
 #include "lab/report/file.h"
 #include "lab/report/json.h"

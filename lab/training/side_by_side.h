@@ -23,6 +23,7 @@ void SideBySide(int64_t tasks, int threads, Progress& progress, int64_t done_bef
 // Seconds that this thread has computed: what other programs and other work take does not count.
 double ThreadSeconds();
 
+// Those of LibTorch.
 void ComputeWith(int threads);
 int ComputeThreads();
 
