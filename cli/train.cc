@@ -137,10 +137,8 @@ std::optional<lab::TrainOptions> ChangedOptions(const TrainArguments& arguments,
   if (changes.empty()) return std::nullopt;
   if (!context.quiet) std::fprintf(stderr, "heed: from here on %s\n", lab::Printable(changes).c_str());
   lab::TrainOptions options = config.options;
-  if (arguments.flags.Given("lr")) options.lr = fresh.lr, options.min_lr = fresh.min_lr;
-  if (arguments.flags.Given("min_lr")) options.min_lr = fresh.min_lr;
-  if (arguments.flags.Given("weight_decay")) options.weight_decay = fresh.weight_decay;
-  if (arguments.flags.Given("clip")) options.clip = fresh.clip;
+  arguments.flags.Apply(AllFields(options), "heed train");
+  if (arguments.flags.Given("lr")) options.min_lr = fresh.min_lr;
   return options;
 }
 
@@ -152,10 +150,9 @@ class TrainingProgress {
   lab::TrainCallbacks Callbacks() {
     lab::TrainCallbacks callbacks;
     callbacks.on_start = [this](lab::LanguageModel& model, int64_t step) {
-      parameters_ = lab::ParameterCount(*model);
       if (!quiet_) {
         std::fprintf(stderr, "%lld parameters, vocabulary of %lld characters, %d threads\n",
-                     static_cast<long long>(parameters_), static_cast<long long>(model->vocabulary().size()),
+                     static_cast<long long>(lab::ParameterCount(*model)), static_cast<long long>(model->vocabulary().size()),
                      lab::ComputeThreads());
         if (step > 0) std::fprintf(stderr, "resuming after step %lld\n", static_cast<long long>(step));
       }
@@ -172,18 +169,17 @@ class TrainingProgress {
     };
     return callbacks;
   }
-  int64_t parameters() const { return parameters_; }
   void End() { bar_.reset(); }
 
  private:
-  int64_t steps_, parameters_ = 0;
+  int64_t steps_;
   bool quiet_;
   std::optional<lab::Progress> bar_;
   std::optional<double> smoothed_;
   std::string training_, validation_;  // the two halves of the note
 };
 
-void PrintResult(const TrainArguments& arguments, const lab::TrainResult& result, int64_t parameters, bool json) {
+void PrintResult(const TrainArguments& arguments, const lab::TrainResult& result, bool json) {
   const lab::Metrics& last = result.metrics.back();
   if (json) {
     const nlohmann::ordered_json row = {{"out", arguments.out},
@@ -191,7 +187,7 @@ void PrintResult(const TrainArguments& arguments, const lab::TrainResult& result
                                         {"train_loss", last.train_loss},
                                         {"val_loss", last.val_loss},
                                         {"tokens_per_second", last.tokens_per_second},
-                                        {"parameters", parameters},
+                                        {"parameters", lab::ParameterCount(**result.model)},
                                         {"seconds", result.seconds}};
     std::cout << lab::JsonText(row) << "\n";
     return;
@@ -216,7 +212,7 @@ int RunTrain(const TrainArguments& arguments, const Context& context, const std:
              lab::Ranks* ranks) {
   const lab::RunFolder folder(arguments.out);
   std::optional<lab::RunConfig> config;
-  if (arguments.resume) config = lab::ReadConfig(folder, ranks);
+  if (arguments.resume) config = folder.ReadConfig(ranks);
   const lab::TrainOptions options = config ? config->options : FreshOptions(arguments, context);
   lab::Validate(options);
   const lab::Text text = read();
@@ -225,7 +221,7 @@ int RunTrain(const TrainArguments& arguments, const Context& context, const std:
   const lab::TrainResult result = config ? ResumeRun(arguments, context, text, folder, *config, progress.Callbacks(), ranks)
                                          : lab::Train(text, options, folder, progress.Callbacks(), ranks);
   progress.End();
-  if (ranks == nullptr || ranks->first()) PrintResult(arguments, result, progress.parameters(), context.json);
+  if (ranks == nullptr || ranks->first()) PrintResult(arguments, result, context.json);
   return 0;
 }
 

@@ -8,7 +8,6 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "lab/data/objective.h"
 #include "lab/data/random.h"
 #include "lab/data/text.h"
 

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "heed/error.h"
+#include "heed/safetensors.h"
 #include "heed/utf8.h"
 #include "lab/report/file.h"
 #include "lab/report/printable.h"
@@ -135,5 +136,13 @@ std::vector<int32_t> Vocabulary::Encode(const Text& text) const {
   }
   return tokens;
 }
+
+Objective ParseObjective(const std::string& name) {
+  if (name == "causal") return Objective::kCausal;
+  if (name == "masked") return Objective::kMasked;
+  throw InvalidArgument("objective: '" + ShownName(name) + "' is unknown; choose causal or masked");
+}
+
+std::string ToString(Objective objective) { return objective == Objective::kCausal ? "causal" : "masked"; }
 
 }  // namespace heed::lab

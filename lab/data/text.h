@@ -62,6 +62,15 @@ struct Passages {
   int64_t size() const { return static_cast<int64_t>(tokens.size()); }
 };
 
+enum class Objective {
+  kCausal,  // the next character from those before it
+  kMasked,  // the characters behind mask symbols, from both sides
+};
+
+// "causal", "masked"; throws InvalidArgument that lists them.
+Objective ParseObjective(const std::string& name);
+std::string ToString(Objective objective);
+
 }  // namespace heed::lab
 
 #endif  // HEED_LAB_DATA_TEXT_H_

@@ -13,7 +13,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "lab/data/objective.h"
+#include "lab/data/text.h"
 
 namespace heed::lab {
 

@@ -15,7 +15,7 @@ namespace heed::lab {
 struct Table {
   std::string caption;
   std::vector<std::string> header;
-  std::vector<std::vector<std::string>> rows;
+  std::vector<std::vector<std::string>> rows;  // each as long as the header
 };
 
 // A page that another one names: its title, its place relative to that one, and what it says.
@@ -40,7 +40,7 @@ class Page {
   void Say(const std::string& text);
   void Command(const std::string& command);  // to type
   void Name(const PageLink& link);
-  void Show(const Table& table);  // InvalidArgument where a row is not as long as the header
+  void Show(const Table& table);
   // The drawing, its caption, links to its files, which lie beside the page, and how it was made: the command, its seeds and
   // this machine.
   void Show(Figure figure);

@@ -4,7 +4,6 @@
 
 #include <cstdint>
 
-#include "lab/data/objective.h"
 #include "lab/data/text.h"
 #include "lab/runs/measurements.h"
 #include "lab/study/options.h"

@@ -17,7 +17,7 @@
 #include "heed/nn/position_choice.h"
 #include "heed/nn/sequence_part.h"
 #include "lab/training/interrupt.h"
-#include "lab/training/rank_group.h"
+#include "lab/training/ranks.h"
 
 namespace heed::lab {
 namespace {

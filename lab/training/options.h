@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "lab/data/objective.h"
+#include "lab/data/text.h"
 #include "lab/options/fields.h"
 
 namespace heed::nn {

@@ -17,6 +17,7 @@
 #include "lab/report/file.h"
 #include "lab/report/json.h"
 #include "lab/report/printable.h"
+#include "lab/training/ranks.h"
 
 namespace heed::lab {
 namespace {
@@ -95,9 +96,11 @@ TextIdentity Identify(const Text& text) {
 
 void RunFolder::WriteConfig(const RunConfig& config) const { WriteFile(this->config(), JsonText(ToJson(config), 2) + "\n"); }
 
-RunConfig RunFolder::ReadConfig() const { return ParseConfig(ReadFile(config(), kMostSettingsBytes)); }
-
-RunConfig RunFolder::ParseConfig(const std::string& contents) const {
+RunConfig RunFolder::ReadConfig(Ranks* ranks) const {
+  std::string contents;
+  OnFirst(
+      ranks, [&] { contents = ReadFile(config(), kMostSettingsBytes); }, kOpens);
+  if (ranks != nullptr) contents = ranks->FromFirst(contents, kOpens);
   try {
     return FromJson(ParseSettings(contents));
   } catch (const FieldError& error) {

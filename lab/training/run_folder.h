@@ -23,6 +23,10 @@
 
 namespace heed::lab {
 
+class Ranks;
+
+inline constexpr char kOpens[] = "rank 0, which opens the folder";  // what ranks wait for
+
 // Tells whether a text is the one that a run began with.
 struct TextIdentity {
   std::string name;
@@ -59,9 +63,8 @@ class RunFolder {
 
   // All throw FileError that names the file and what is wrong. What is read is validated.
   void WriteConfig(const RunConfig& config) const;
-  RunConfig ReadConfig() const;
-  // The same of a text that config.json holds.
-  RunConfig ParseConfig(const std::string& contents) const;
+  // On every rank as rank 0 finds it, where there are ranks.
+  RunConfig ReadConfig(Ranks* ranks = nullptr) const;
   void WriteMetrics(const std::vector<Metrics>& metrics) const;
   // The lines up to `last_step`; later ones are not part of the checkpoint. None where there is no file.
   std::vector<Metrics> ReadMetrics(int64_t last_step) const;

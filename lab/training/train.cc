@@ -18,8 +18,6 @@
 namespace heed::lab {
 namespace {
 
-constexpr const char* kOpens = "rank 0, which opens the folder";
-
 // Reports and checkpoints of a run.
 class Journal {
  public:
@@ -115,13 +113,6 @@ TrainResult Drive(Trainer& trainer, Journal& journal, const TrainCallbacks& call
 
 }  // namespace
 
-RunConfig ReadConfig(const RunFolder& folder, Ranks* ranks) {
-  if (ranks == nullptr) return folder.ReadConfig();
-  std::string contents;
-  ranks->OnFirst([&] { contents = ReadFile(folder.config(), kMostSettingsBytes); }, kOpens);
-  return folder.ParseConfig(ranks->FromFirst(contents, kOpens));
-}
-
 TrainResult Train(const Text& text, const TrainOptions& options, const RunFolder& folder, const TrainCallbacks& callbacks,
                   Ranks* ranks) {
   Validate(options);
@@ -145,7 +136,7 @@ TrainResult Train(const Text& text, const TrainOptions& options, const RunFolder
 
 TrainResult Resume(const Text& text, const RunFolder& folder, const TrainCallbacks& callbacks,
                    const std::optional<TrainOptions>& changed, Ranks* ranks) {
-  RunConfig config = ReadConfig(folder, ranks);
+  RunConfig config = folder.ReadConfig(ranks);
   if (changed) config.options = *changed;
   const TextIdentity identity = Identify(text);
   if (identity.characters != config.text.characters || identity.fingerprint != config.text.fingerprint) {

@@ -18,7 +18,7 @@
 #include "lab/training/evaluation.h"
 #include "lab/training/fit.h"
 #include "lab/training/interrupt.h"
-#include "lab/training/rank_group.h"
+#include "lab/training/ranks.h"
 
 namespace heed::lab {
 namespace {

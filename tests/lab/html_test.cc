@@ -119,9 +119,5 @@ TEST(HtmlTest, SetsNumbersFlushRight) {
   EXPECT_NE(html.find("<td data-head=\"name\">lstm</td><td class=\"number\" data-head=\"loss\">n/a</td>"), std::string::npos);
 }
 
-TEST(HtmlTest, RefusesUnevenTables) {
-  EXPECT_THROW(Page("Title", {}, {}, {}).Show(Table{"t", {"a", "b"}, {{"1", "2"}, {"3"}}}), InvalidArgument);
-}
-
 }  // namespace
 }  // namespace heed::lab
