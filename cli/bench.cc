@@ -93,17 +93,12 @@ int End(const std::vector<lab::BenchRow>& rows, const std::string& command, cons
   return 0;
 }
 
-lab::BenchOptions OptionsOf(const BenchArguments& arguments, const Context& context) {
+int RunSuites(const BenchArguments& arguments, const Context& context) {
   lab::BenchOptions options;
   arguments.flags.Apply(FieldsOf(options), "a bench without --n");
   options.threads = std::max(1, context.threads);
   options.quiet = context.quiet;
   Check(FieldsOf(options));
-  return options;
-}
-
-int RunSuites(const BenchArguments& arguments, const Context& context) {
-  const lab::BenchOptions options = OptionsOf(arguments, context);
   const std::filesystem::path folder = arguments.out;
   if (!folder.empty()) lab::RequireWritableFolder(folder);
   lab::WatchForInterrupt();

@@ -169,7 +169,7 @@ int RunEval(const EvalArguments& arguments, const Context& context) {
   if (arguments.share) throw InvalidArgument("share: " + why);
   const LengthPolicy beyond = ParseBeyond(arguments.beyond.value_or(kBeyond));
   const std::vector<lab::Evaluation> rows =
-      lab::HoldsCounts(arguments.folder)
+      CountingModel::IsIn(arguments.folder)
           ? EvaluateCounts(arguments)
           : EvaluateAll(arguments, lab::LoadModel(lab::RunFolder(arguments.folder), beyond), context.quiet);
   if (context.json) {

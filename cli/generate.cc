@@ -1,6 +1,4 @@
-#include <functional>
 #include <iostream>
-#include <memory>
 #include <string>
 
 #include <nlohmann/json.hpp>
@@ -32,40 +30,32 @@ struct GenerateArguments {
   lab::GenerateOptions options;
 };
 
-// What continues a prompt: the folder's network, or its counts.
-std::function<std::u32string(const lab::Text&, const lab::GenerateOptions&, const std::function<void(char32_t)>&)> Continuing(
-    const std::string& folder) {
-  if (lab::HoldsCounts(folder)) {
-    return [model = std::make_shared<CountingModel>(folder)](const auto& prompt, const auto& options, const auto& hear) {
-      return lab::Generate(*model, prompt, options, hear);
-    };
-  }
-  return [model = lab::LoadModel(lab::RunFolder(folder))](const auto& prompt, const auto& options, const auto& hear) mutable {
-    return lab::Generate(model, prompt, options, hear);
-  };
-}
-
-int RunGenerate(const GenerateArguments& arguments, const Context& context) {
-  if (arguments.prompt.empty()) throw InvalidArgument("prompt: it is empty; give at least one character");
-  const lab::Text prompt = lab::DecodeText("prompt", arguments.prompt);
+template <class Model>
+int Continue(Model model, const GenerateArguments& arguments, const lab::Text& prompt, const Context& context) {
   lab::GenerateOptions options = arguments.options;
   options.seed = context.seed;
-  const auto continuing = Continuing(arguments.folder);
   lab::WatchForInterrupt();
   if (context.json) {
-    const std::string continuation = EncodeUtf8(continuing(prompt, options, {}));
+    const std::string continuation = EncodeUtf8(lab::Generate(model, prompt, options));
     const nlohmann::ordered_json result = {
         {"prompt", arguments.prompt}, {"continuation", continuation}, {"seed", options.seed}};
     std::cout << lab::JsonText(result) << "\n";
     return 0;
   }
   std::string pending = arguments.prompt;  // printed once nothing more is refused
-  continuing(prompt, options, [&](char32_t character) {
+  lab::Generate(model, prompt, options, [&](char32_t character) {
     std::cout << pending << EncodeUtf8(std::u32string_view(&character, 1)) << std::flush;
     pending.clear();
   });
   std::cout << pending << "\n";
   return 0;
+}
+
+int RunGenerate(const GenerateArguments& arguments, const Context& context) {
+  if (arguments.prompt.empty()) throw InvalidArgument("prompt: it is empty; give at least one character");
+  const lab::Text prompt = lab::DecodeText("prompt", arguments.prompt);
+  if (CountingModel::IsIn(arguments.folder)) return Continue(CountingModel(arguments.folder), arguments, prompt, context);
+  return Continue(lab::LoadModel(lab::RunFolder(arguments.folder)), arguments, prompt, context);
 }
 
 const Command kGenerate(30, "generate", "Let a trained model continue a text", &RunGenerate);

@@ -13,6 +13,7 @@
 
 #include "cli/command.h"
 #include "cli/data_file.h"
+#include "heed/counting_model.h"
 #include "heed/error.h"
 #include "heed/nn/replacement_file.h"
 #include "heed/series_model.h"
@@ -26,7 +27,6 @@
 #include "lab/series/predictions.h"
 #include "lab/series/stream.h"
 #include "lab/training/interrupt.h"
-#include "lab/training/kept_counts.h"
 
 namespace heed::cli {
 namespace {
@@ -105,7 +105,7 @@ class ShortHistories {
 };
 
 int RunPredict(const PredictArguments& arguments, const Context& context) {
-  if (lab::HoldsCounts(arguments.model))
+  if (CountingModel::IsIn(arguments.model))
     throw FileError(arguments.model +
                     ": it holds a model that counts the characters of a text; heed generate continues a text " +
                     "with it, and heed eval scores it");

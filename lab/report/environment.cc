@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -30,25 +31,16 @@ std::string ProcessorName() {
   return "unknown";
 }
 
-constexpr char kNoteOwner[] = "GNU";
-
-constexpr std::size_t RoundUp(std::size_t value, std::size_t unit) { return (value + unit - 1) / unit * unit; }
-
-// The build id among the notes of one segment: a hash of the file that the linker made.
-std::string_view BuildId(std::string_view notes, std::size_t alignment) {
-  ElfW(Nhdr) head;
-  while (notes.size() >= sizeof head) {
-    std::memcpy(&head, notes.data(), sizeof head);
-    const std::size_t description = RoundUp(sizeof head + head.n_namesz, alignment);
-    const std::size_t next = RoundUp(description + head.n_descsz, alignment);
-    if (description + head.n_descsz > notes.size()) break;
-    const std::string_view owner = notes.substr(sizeof head, head.n_namesz);
-    if (head.n_type == NT_GNU_BUILD_ID && owner == std::string_view(kNoteOwner, sizeof kNoteOwner)) {
-      return notes.substr(description, head.n_descsz);
-    }
-    notes.remove_prefix(std::min(next, notes.size()));
-  }
-  return {};
+// The build id among the notes of one segment, a hash of the file that the linker made: it stands behind the kind and the owner
+// of a note, and is as long as the number before them says.
+std::string_view BuildId(std::string_view notes) {
+  constexpr uint32_t kKind = NT_GNU_BUILD_ID;
+  const std::string head = std::string(reinterpret_cast<const char*>(&kKind), sizeof kKind) + std::string("GNU", 4);
+  const std::size_t at = notes.find(head);
+  uint32_t size = 0;
+  if (at == std::string_view::npos || at < sizeof size) return {};
+  std::memcpy(&size, notes.data() + at - sizeof size, sizeof size);
+  return notes.substr(at + head.size(), size);
 }
 
 // Tools that change finished files may leave notes behind that are no longer loaded.
@@ -65,7 +57,7 @@ std::string_view BuildId(const dl_phdr_info& object) {
     if (segment.p_type != PT_NOTE || !IsLoaded(object, segment)) continue;
     // NOLINTNEXTLINE(performance-no-int-to-ptr): the loader tells addresses as numbers
     const char* notes = reinterpret_cast<const char*>(object.dlpi_addr + segment.p_vaddr);
-    const std::string_view id = BuildId({notes, segment.p_memsz}, segment.p_align >= 8 ? 8 : 4);
+    const std::string_view id = BuildId({notes, segment.p_memsz});
     if (!id.empty()) return id;
   }
   return {};
@@ -90,7 +82,8 @@ int Add(dl_phdr_info* object, std::size_t, void* objects) {
 }  // namespace
 
 Environment ThisEnvironment() {
-  return {HEED_VERSION, TORCH_VERSION, __VERSION__, ProcessorName(), SupportedTargets(), AvailableThreads(), BuildIdentity()};
+  static const std::string build = BuildIdentity(LoadedObjects());
+  return {HEED_VERSION, TORCH_VERSION, __VERSION__, ProcessorName(), SupportedTargets(), AvailableThreads(), build};
 }
 
 std::string MachineName() {
@@ -130,11 +123,6 @@ std::string BuildIdentity(const std::vector<LoadedObject>& objects) {
     for (const std::string& part : {object.name, object.contents}) text += std::to_string(part.size()) + " " + part;
   }
   return Fingerprint(text);
-}
-
-const std::string& BuildIdentity() {
-  static const std::string identity = BuildIdentity(LoadedObjects());
-  return identity;
 }
 
 }  // namespace heed::lab

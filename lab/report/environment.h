@@ -14,7 +14,7 @@ struct Environment {
   std::string cpu;                        // the processor's own name as Linux tells it; "unknown" elsewhere
   std::vector<std::string> simd_targets;  // that the engine can use here, the best first
   int threads_available = 0;
-  std::string build = {};  // see BuildIdentity
+  std::string build = {};  // of the loaded objects, when it was first asked for; files with a build id may be copied
 };
 
 Environment ThisEnvironment();
@@ -37,9 +37,6 @@ std::vector<LoadedObject> LoadedObjects();
 
 // 16 hexadecimal digits, which differ where one of the objects does.
 std::string BuildIdentity(const std::vector<LoadedObject>& objects);
-
-// That of this process, when it was first asked for. Files with a build id may be copied and keep theirs.
-const std::string& BuildIdentity();
 
 }  // namespace heed::lab
 

@@ -1,6 +1,5 @@
 #include "lab/report/figure.h"
 
-#include <algorithm>
 #include <bit>
 #include <charconv>
 #include <cmath>
@@ -8,20 +7,11 @@
 
 #include <boost/algorithm/string/replace.hpp>
 
-#include "heed/error.h"
 #include "lab/report/file.h"
 #include "lab/report/svg.h"
 
 namespace heed::lab {
 namespace {
-
-void RequirePlainName(const Figure& figure) {
-  const auto plain = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-';
-  };
-  if (figure.name.empty() || !std::ranges::all_of(figure.name, plain))
-    throw InvalidArgument("figure '" + figure.name + "': the name may hold letters, digits and '-' only");
-}
 
 std::string NameOr(const std::string& label, const char* otherwise) { return label.empty() ? otherwise : label; }
 
@@ -102,7 +92,6 @@ FigureFiles FilesOf(const Figure& figure, const std::filesystem::path& directory
 }
 
 std::string WriteFigure(const Figure& figure, const std::filesystem::path& directory) {
-  RequirePlainName(figure);
   // Drawn before the first file is written: when gnuplot is missing, nothing is.
   std::string svg = std::visit([&](const auto& content) { return Draw(figure, content); }, figure.content);
   const FigureFiles files = FilesOf(figure, directory);

@@ -34,8 +34,6 @@ struct KeptCounts {
 
 // Throws FileError.
 void WriteCounts(const KeptCounts& kept, const std::filesystem::path& folder);
-// Whether the folder's config.json is one of these.
-bool HoldsCounts(const std::filesystem::path& folder);
 
 // Every token of a text but its first. Throws InvalidArgument where there is none.
 Evaluation Evaluate(const CountingModel& model, const std::vector<int32_t>& tokens);

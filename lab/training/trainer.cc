@@ -74,17 +74,13 @@ Trainer::Trainer(Corpus corpus, const TrainOptions& options, Ranks* ranks)
   model_->train();
 }
 
-void Trainer::Count(const FitStep& step) {
-  step_ = step.number;
-  loss_sum_ += step.loss;
-  ++timed_steps_;
-  seconds_ += step.seconds;
-}
-
 void Trainer::Train(int64_t until, const FitHooks& hooks) {
   FitHooks counted = hooks;
   counted.on_step = [&](const FitStep& step) {
-    Count(step);
+    step_ = step.number;
+    loss_sum_ += step.loss;
+    ++timed_steps_;
+    seconds_ += step.seconds;
     if (hooks.on_step) hooks.on_step(step);
   };
   if (parallel_) {

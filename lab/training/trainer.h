@@ -53,7 +53,6 @@ class Trainer {
   void Share();
 
  private:
-  void Count(const FitStep& step);
   NamedTensors StateTensors() const;
 
   TrainOptions options_;
