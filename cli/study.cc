@@ -55,7 +55,7 @@ int StudyTable(const StudyArguments& arguments, const Context& context) {
   const lab::StudyOptions options = OptionsOf(lab::BudgetOptions(arguments.budget, lab::StudyKind::kTable), arguments.flags,
                                               "a study of labelled sequences", context);
   lab::Validate(options);
-  const std::vector<lab::SeriesData> data = ReadForecasts(arguments.text, arguments.data, arguments.flags);
+  const std::vector<lab::SeriesData> data = ReadData(arguments.text, arguments.data, &arguments.flags, /*several=*/true);
   if (arguments.data.dry_run) {
     for (const lab::SeriesData& one : data) PrintData(one, options.horizon, context);
     return 0;
