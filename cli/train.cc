@@ -275,7 +275,7 @@ int RunTable(const TrainArguments& arguments, const Context& context) {
   options.rates = {one.lr}, options.all_steps = one.steps;
   options.seed = context.seed, options.seeds = 1, options.quiet = context.quiet;
   lab::Validate(options);
-  const lab::SeriesData data = ReadData(arguments.text, arguments.data, &arguments.flags).front();
+  const lab::SeriesData data = std::move(ReadData(arguments.text, arguments.data, &arguments.flags).front());
   if (arguments.data.dry_run) return PrintData(data, options.horizon, context), 0;
   TellNotes(data.name, data.notes, context);
   lab::WatchForInterrupt();
