@@ -45,9 +45,7 @@ TEST(BuildIdentityTest, DiffersWhereAnObjectDoes) {
   for (std::size_t i = 0; i < others.size(); ++i) EXPECT_NE(BuildIdentity(others[i]), identity) << i;
 }
 
-TEST(BuildIdentityTest, IsOneForAProcess) {
-  EXPECT_EQ(ThisEnvironment().build, BuildIdentity(LoadedObjects()));
-}
+TEST(BuildIdentityTest, IsOneForAProcess) { EXPECT_EQ(ThisEnvironment().build, BuildIdentity(LoadedObjects())); }
 
 }  // namespace
 }  // namespace heed::lab
