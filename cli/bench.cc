@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <filesystem>
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -12,13 +11,12 @@
 #include "bench/suites/shape_bench.h"
 #include "cli/command.h"
 #include "cli/fields.h"
-#include "cli/table.h"
+#include "cli/outcome.h"
 #include "heed/attention.h"
 #include "heed/error.h"
+#include "lab/report/file.h"
 #include "lab/report/json.h"
-#include "lab/report/output_place.h"
 #include "lab/report/printable.h"
-#include "lab/report/shell_word.h"
 #include "lab/training/interrupt.h"
 
 namespace heed::cli {
@@ -30,6 +28,20 @@ struct BenchArguments {
     flags.Add(command, FieldsOf(rates));
     flags.Add(command, FieldsOf(search));
     flags.Add(command, {CaseField(one_case)});
+    command.add_option("--against", against, "Library to compare with")->check(CLI::IsMember({"torch"}))->capture_default_str();
+    command.add_flag("--plan", plan,
+                     "Print tasks, work, bytes and balance of --n for 1 to 128 threads, without computing the calls");
+    AddName(command, "--out", out, "Folder for report.html, bench.json and the figure");
+    command.footer(
+        "The bench runs on one thread unless --threads or --case gives more. --n measures heed alone, at your own shapes; with "
+        "--plan it prints how such calls spread over many threads. --search draws calls at random, on one and on --threads "
+        "threads, and lists those where heed is slowest beside LibTorch, each with its --case. Ctrl-C ends the first "
+        "within a call, and the last then lists what it has.\n\nWords of --case, the first four in this order:\n" +
+        lab::CaseGrammar() +
+        "\nExamples:\n"
+        "  heed bench --suite full --threads 1\n  heed bench --search 300 --threads 1\n"
+        "  heed bench --case 'B2 H8:2 n1:4096 d64 bfloat16 causal window=128 pass=forward'\n"
+        "  heed bench --n 8192,262144 --pass forward --threads 2\n  heed bench --plan --n 1048576 --heads 8 --causal");
   }
   static lab::Field CaseField(std::string& text) {
     return {.name = "case",
@@ -81,17 +93,12 @@ int End(const std::vector<lab::BenchRow>& rows, const std::string& command, cons
   return 0;
 }
 
-lab::BenchOptions OptionsOf(const BenchArguments& arguments, const Context& context) {
+int RunSuites(const BenchArguments& arguments, const Context& context) {
   lab::BenchOptions options;
   arguments.flags.Apply(FieldsOf(options), "a bench without --n");
   options.threads = std::max(1, context.threads);
   options.quiet = context.quiet;
   Check(FieldsOf(options));
-  return options;
-}
-
-int RunSuites(const BenchArguments& arguments, const Context& context) {
-  const lab::BenchOptions options = OptionsOf(arguments, context);
   const std::filesystem::path folder = arguments.out;
   if (!folder.empty()) lab::RequireWritableFolder(folder);
   lab::WatchForInterrupt();
@@ -215,31 +222,8 @@ int RunBenchCommand(const BenchArguments& arguments, const Context& context) {
   return arguments.flags.Given("n") ? RunOwnShapes(arguments, context) : RunSuites(arguments, context);
 }
 
-void AddBench(CLI::App& app, Run& run) {
-  CLI::App* command =
-      app.add_subcommand("bench", "Measure speed and memory beside LibTorch and the FMA peak of this processor");
-  const auto arguments = std::make_shared<BenchArguments>(*command);
-  command->add_option("--against", arguments->against, "Library to compare with")
-      ->check(CLI::IsMember({"torch"}))
-      ->capture_default_str();
-  command->add_flag("--plan", arguments->plan,
-                    "Print tasks, work, bytes and balance of --n for 1 to 128 threads, without computing the calls");
-  AddName(*command, "--out", arguments->out, "Folder for report.html, bench.json and the figure");
-  command->footer(
-      "The bench runs on one thread unless --threads or --case gives more. --n measures heed alone, at your own shapes; with "
-      "--plan it prints how such calls spread over many threads. --search draws calls at random, on one and on --threads "
-      "threads, and lists those where heed is slowest beside LibTorch, each with its --case. Ctrl-C ends the first "
-      "within a call, and the last then lists what it has.\n\nWords of --case, the first four in this order:\n" +
-      lab::CaseGrammar() +
-      "\nExamples:\n"
-      "  heed bench --suite full --threads 1\n  heed bench --search 300 --threads 1\n"
-      "  heed bench --case 'B2 H8:2 n1:4096 d64 bfloat16 causal window=128 pass=forward'\n"
-      "  heed bench --n 8192,262144 --pass forward --threads 2\n  heed bench --plan --n 1048576 --heads 8 --causal");
-  command->callback(
-      [&run, arguments] { run = [arguments](const Context& context) { return RunBenchCommand(*arguments, context); }; });
-}
-
-const Command kBench(100, &AddBench);
+const Command kBench(100, "bench", "Measure speed and memory beside LibTorch and the FMA peak of this processor",
+                     &RunBenchCommand);
 
 }  // namespace
 }  // namespace heed::cli

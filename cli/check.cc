@@ -132,38 +132,39 @@ int PrintBits(const Context& context) {
   return agree ? 0 : 1;
 }
 
-void AddCheck(CLI::App& app, Run& run) {
-  CLI::App* command =
-      app.add_subcommand("check", "Compare the kernels with the double-precision reference, on every SIMD target of this CPU");
-  auto random_cases = std::make_shared<int64_t>(100);
-  auto name = std::make_shared<std::string>();
-  CLI::Option* const cases = command->add_option("--cases", *random_cases, "Random cases beside the fixed table")
-                                 ->check(CLI::Range(0, 1000000))
-                                 ->capture_default_str();
-  const auto known = [](const std::string& text) {
-    if (reference::NamedCase(text)) return std::string();
-    return "no case is called \"" + text + "\"; expected a row of the table, \"random N\" or \"pair OPTION + OPTION N\"";
-  };
-  CLI::Option* const one = command->add_option("--case", *name, "Run one case, by the name in a failure")->check(known);
-  auto hash = std::make_shared<bool>(false);
-  command
-      ->add_flag("--hash", *hash,
-                 "Print a hash of the results of 584 calls; machines with the same version of heed and fused "
-                 "multiply-adds print the same")
-      ->excludes(cases)
-      ->excludes(one);
-  command->footer("Example:\n  heed check --cases 500\n  heed check --case \"pair window + dropout 3\" --seed 3");
-  command->callback([&run, random_cases, name, hash] {
-    run = [random_cases, name, hash](const Context& context) {
-      if (*hash) return PrintBits(context);
-      const std::vector<Verdict> verdicts = CheckAll(Choose(*random_cases, *name, context.seed), context);
-      Print(verdicts, context.json);
-      return std::any_of(verdicts.begin(), verdicts.end(), [](const Verdict& v) { return v.failed > 0; }) ? 1 : 0;
+struct CheckArguments {
+  explicit CheckArguments(CLI::App& command) {
+    CLI::Option* const cases = command.add_option("--cases", random_cases, "Random cases beside the fixed table")
+                                   ->check(CLI::Range(0, 1000000))
+                                   ->capture_default_str();
+    const auto known = [](const std::string& text) {
+      if (reference::NamedCase(text)) return std::string();
+      return "no case is called \"" + text + "\"; expected a row of the table, \"random N\" or \"pair OPTION + OPTION N\"";
     };
-  });
+    CLI::Option* const one = command.add_option("--case", name, "Run one case, by the name in a failure")->check(known);
+    command
+        .add_flag("--hash", hash,
+                  "Print a hash of the results of 584 calls; machines with the same version of heed and fused "
+                  "multiply-adds print the same")
+        ->excludes(cases)
+        ->excludes(one);
+    command.footer("Example:\n  heed check --cases 500\n  heed check --case \"pair window + dropout 3\" --seed 3");
+  }
+
+  int64_t random_cases = 100;
+  std::string name;
+  bool hash = false;
+};
+
+int RunCheck(const CheckArguments& arguments, const Context& context) {
+  if (arguments.hash) return PrintBits(context);
+  const std::vector<Verdict> verdicts = CheckAll(Choose(arguments.random_cases, arguments.name, context.seed), context);
+  Print(verdicts, context.json);
+  return std::any_of(verdicts.begin(), verdicts.end(), [](const Verdict& v) { return v.failed > 0; }) ? 1 : 0;
 }
 
-const Command kCheck(110, &AddCheck);
+const Command kCheck(110, "check", "Compare the kernels with the double-precision reference, on every SIMD target of this CPU",
+                     &RunCheck);
 
 }  // namespace
 }  // namespace heed::cli

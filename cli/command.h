@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -24,7 +25,7 @@ struct Context {
   uint64_t seed = 0;
   bool seed_given = false;
   int threads = 0;     // 0: as many as this process may use
-  std::string config;  // that options came from, see config.h
+  std::string config;  // a file that options came from
 };
 // How many that is.
 int ThreadsOf(const Context& context);
@@ -50,10 +51,17 @@ using Run = std::function<int(const Context&)>;
 // A command of the program. Its file holds one at namespace scope, which is all that makes it known.
 class Command {
  public:
-  // Adds the subcommand with --help text and a copyable example in the footer, and sets `run` when it is chosen.
-  using Add = void (*)(CLI::App& app, Run& run);
-  // `place` orders the commands in --help.
-  Command(int place, Add add);
+  using Add = std::function<void(CLI::App& app, Run& run)>;
+  // `place` orders the commands in --help. `Arguments` are made from the subcommand: they add their options to it, and a
+  // copyable example in the footer. Their address stays as it is.
+  template <class Arguments>
+  Command(int place, const char* name, const char* text, int (*body)(Arguments& arguments, const Context& context)) {
+    All().emplace(place, [=](CLI::App& app, Run& run) {
+      CLI::App* const command = app.add_subcommand(name, text);
+      const auto arguments = std::make_shared<Arguments>(*command);
+      command->callback([=, &run] { run = [=](const Context& context) { return body(*arguments, context); }; });
+    });
+  }
   // All of them, in order.
   static std::map<int, Add>& All();
 };

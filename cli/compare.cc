@@ -1,6 +1,5 @@
 // heed compare: what convolution, recurrence and self-attention cost, and how far they reach, counted and measured.
 #include <filesystem>
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -12,15 +11,23 @@
 #include "cli/command.h"
 #include "cli/fields.h"
 #include "cli/outcome.h"
-#include "cli/table.h"
-#include "lab/report/output_place.h"
+#include "lab/report/file.h"
 #include "lab/training/interrupt.h"
 
 namespace heed::cli {
 namespace {
 
 struct CompareArguments {
-  explicit CompareArguments(CLI::App& command) : flags(command, FieldsOf(described, layers), FieldFlags::Of::kCommand) {}
+  explicit CompareArguments(CLI::App& command) : flags(command, FieldsOf(described, layers), FieldFlags::Of::kCommand) {
+    AddName(command, "--out", out, "Folder for report.html, compare.csv, compare.json and the figures");
+    command.add_flag(
+        "--check", check,
+        "Check counts against the formulas, values against heed's layers and exponents against theory; exit 1 when any "
+        "differs");
+    command.footer(
+        "Example:\n  heed compare --check --out comparison\n"
+        "  heed compare --encoders rnn,lstm,attention --lengths 10,100,1000 --width 32 --no-time");
+  }
 
   lab::ComparisonOptions described;
   std::vector<std::string> layers = lab::LayerNames();
@@ -67,22 +74,7 @@ int RunCompare(const CompareArguments& arguments, const Context& context) {
   return arguments.check && !comparison.AllAgree() ? 1 : 0;
 }
 
-void AddCompare(CLI::App& app, Run& run) {
-  CLI::App* command = app.add_subcommand("compare", "Count and measure convolution, recurrence and self-attention");
-  const auto arguments = std::make_shared<CompareArguments>(*command);
-  AddName(*command, "--out", arguments->out, "Folder for report.html, compare.csv, compare.json and the figures");
-  command->add_flag(
-      "--check", arguments->check,
-      "Check counts against the formulas, values against heed's layers and exponents against theory; exit 1 when any "
-      "differs");
-  command->footer(
-      "Example:\n  heed compare --check --out comparison\n"
-      "  heed compare --encoders rnn,lstm,attention --lengths 10,100,1000 --width 32 --no-time");
-  command->callback(
-      [arguments, &run] { run = [arguments](const Context& context) { return RunCompare(*arguments, context); }; });
-}
-
-const Command kCompare(70, &AddCompare);
+const Command kCompare(70, "compare", "Count and measure convolution, recurrence and self-attention", &RunCompare);
 
 }  // namespace
 }  // namespace heed::cli

@@ -8,11 +8,10 @@
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
-#include "cli/table.h"
+#include "cli/outcome.h"
 #include "heed/error.h"
 #include "lab/report/json.h"
 #include "lab/report/printable.h"
-#include "lab/report/shell_word.h"
 
 namespace heed::cli {
 namespace {
@@ -138,44 +137,21 @@ void RequireNoLaterOptions(const lab::LaterCsv& csv, const std::string& why) {
   RequireNoCsvOptions(csv, why);
 }
 
-namespace {
-
-void RequireColumns(const std::string& path, const DataArguments& arguments) {
-  if (path.empty()) throw InvalidArgument("TEXT: expected a CSV or NPY file, as --target or --goal is given");
-  if (IsNpy(path)) RequireNoColumns(arguments, "an NPY file has no columns; only CSV files do");
-  if (!IsNpy(path) && arguments.target.empty()) throw InvalidArgument("target: expected the column to predict");
-}
-
-void RequireFlags(const DataArguments& arguments, const FieldFlags& flags) {
-  if (flags.Given("validation_share") && !arguments.part.empty())
+std::vector<lab::SeriesData> ReadData(const std::string& path, const DataArguments& arguments, const FieldFlags* flags,
+                                      bool several) {
+  if (flags != nullptr && flags->Given("validation_share") && !arguments.part.empty())
     throw InvalidArgument("validation_share: expected none, as the column of --part says which rows validate");
-}
-
-void RequireHorizon(const lab::SeriesData& data, const FieldFlags& flags) {
-  if (flags.Given("horizon") && !data.Forecasts())
-    throw InvalidArgument("horizon: only a forecast predicts values; the goal is " + data.goal);
-}
-
-}  // namespace
-
-lab::SeriesData ReadData(const std::string& path, const DataArguments& arguments) {
-  RequireColumns(path, arguments);
-  return IsNpy(path) ? lab::ReadSeriesNpy(path, arguments.target, arguments.goal) : lab::ReadSeriesCsv(path, arguments);
-}
-
-lab::SeriesData ReadData(const std::string& path, const DataArguments& arguments, const FieldFlags& flags) {
-  RequireFlags(arguments, flags);
-  lab::SeriesData data = ReadData(path, arguments);
-  RequireHorizon(data, flags);
-  return data;
-}
-
-std::vector<lab::SeriesData> ReadForecasts(const std::string& path, const DataArguments& arguments, const FieldFlags& flags) {
-  if (IsNpy(path)) return {ReadData(path, arguments, flags)};
-  RequireFlags(arguments, flags);
-  RequireColumns(path, arguments);
-  std::vector<lab::SeriesData> data = lab::ReadForecastsCsv(path, arguments);
-  RequireHorizon(data.front(), flags);
+  if (path.empty()) throw InvalidArgument("TEXT: expected a CSV or NPY file, as --target or --goal is given");
+  std::vector<lab::SeriesData> data;
+  if (IsNpy(path)) {
+    RequireNoColumns(arguments, "an NPY file has no columns; only CSV files do");
+    data.push_back(lab::ReadSeriesNpy(path, arguments.target, arguments.goal));
+  } else {
+    if (arguments.target.empty()) throw InvalidArgument("target: expected the column to predict");
+    data = several ? lab::ReadForecastsCsv(path, arguments) : std::vector{lab::ReadSeriesCsv(path, arguments)};
+  }
+  if (flags != nullptr && flags->Given("horizon") && !data.front().Forecasts())
+    throw InvalidArgument("horizon: only a forecast predicts values; the goal is " + data.front().goal);
   return data;
 }
 

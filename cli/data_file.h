@@ -35,12 +35,10 @@ void AddLaterOptions(CLI::App& command, lab::LaterCsv& csv);
 // Of what is no CSV file. Throws InvalidArgument that names an option which was given, and says why.
 void RequireNoLaterOptions(const lab::LaterCsv& csv, const std::string& why);
 
-// `flags`: the options of the study or the training, some of which need a forecast or no --part. Both throw InvalidArgument
-// that names the option, and FileError.
-lab::SeriesData ReadData(const std::string& path, const DataArguments& arguments);
-lab::SeriesData ReadData(const std::string& path, const DataArguments& arguments, const FieldFlags& flags);
-// For a study, which forecasts several targets, each of data of its own.
-std::vector<lab::SeriesData> ReadForecasts(const std::string& path, const DataArguments& arguments, const FieldFlags& flags);
+// The data of the target; of `several`, which a study forecasts, of each. `flags`: the options of the study or the training,
+// some of which need a forecast or no --part. Throws InvalidArgument that names the option, and FileError.
+std::vector<lab::SeriesData> ReadData(const std::string& path, const DataArguments& arguments, const FieldFlags* flags,
+                                      bool several = false);
 
 // What the reader of a file should know of it, to stderr; nothing where --quiet is given.
 void TellNotes(const std::string& name, const std::vector<std::string>& notes, const Context& context);

@@ -1,6 +1,5 @@
 // heed depth: what depth does to stacks of attention layers, as they start and after a short training.
 #include <filesystem>
-#include <memory>
 #include <optional>
 #include <string>
 
@@ -11,9 +10,8 @@
 #include "cli/command.h"
 #include "cli/fields.h"
 #include "cli/outcome.h"
-#include "lab/data/default_text.h"
 #include "lab/data/text.h"
-#include "lab/report/output_place.h"
+#include "lab/report/file.h"
 #include "lab/training/interrupt.h"
 #include "lab/training/run_folder.h"
 
@@ -21,7 +19,16 @@ namespace heed::cli {
 namespace {
 
 struct DepthArguments {
-  explicit DepthArguments(CLI::App& command) : flags(command, FieldsOf(described)) {}
+  explicit DepthArguments(CLI::App& command) : flags(command, FieldsOf(described)) {
+    AddName(command, "TEXT", text, "UTF-8 file; - for standard input; default: docstrings of CPython's library");
+    AddName(command, "--out", out, "Folder for report.html, its figures and numbers; work that was stopped goes on");
+    command.add_option("--budget", budget, "quick: seconds, default: half a minute, long: minutes, on two cores")
+        ->capture_default_str();
+    command.add_flag("--no-training", no_training, "Only measure stacks as they start: --trained none");
+    command.footer(
+        "Examples:\n  heed depth book.txt --out depth\n"
+        "  heed depth book.txt --variants attention,post,pre --layers 128 --no-training --json");
+  }
 
   lab::DepthOptions described;
   std::string text, out, budget = "default";
@@ -49,21 +56,7 @@ int RunDepth(const DepthArguments& arguments, const Context& context) {
   return 0;
 }
 
-void AddDepth(CLI::App& app, Run& run) {
-  CLI::App* command = app.add_subcommand("depth", "Measure deep stacks: rank, entropy and gradients by layer, and what trains");
-  const auto arguments = std::make_shared<DepthArguments>(*command);
-  AddName(*command, "TEXT", arguments->text, "UTF-8 file; - for standard input; default: docstrings of CPython's library");
-  AddName(*command, "--out", arguments->out, "Folder for report.html, its figures and numbers; work that was stopped goes on");
-  command->add_option("--budget", arguments->budget, "quick: seconds, default: half a minute, long: minutes, on two cores")
-      ->capture_default_str();
-  command->add_flag("--no-training", arguments->no_training, "Only measure stacks as they start: --trained none");
-  command->footer(
-      "Examples:\n  heed depth book.txt --out depth\n"
-      "  heed depth book.txt --variants attention,post,pre --layers 128 --no-training --json");
-  command->callback([arguments, &run] { run = [arguments](const Context& context) { return RunDepth(*arguments, context); }; });
-}
-
-const Command kDepth(80, &AddDepth);
+const Command kDepth(80, "depth", "Measure deep stacks: rank, entropy and gradients by layer, and what trains", &RunDepth);
 
 }  // namespace
 }  // namespace heed::cli

@@ -1,6 +1,5 @@
 #include <cstdio>
 #include <iostream>
-#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -24,7 +23,7 @@
 #include "lab/training/evaluation.h"
 #include "lab/training/interrupt.h"
 #include "lab/training/kept_counts.h"
-#include "lab/training/trained_model.h"
+#include "lab/training/trainer.h"
 
 namespace heed::cli {
 namespace {
@@ -32,6 +31,25 @@ namespace {
 constexpr const char* kBeyond = "refuse";
 
 struct EvalArguments {
+  explicit EvalArguments(CLI::App& command) {
+    AddName(command, "DIR", folder, "Folder of a training run, or of a model that a study kept")->required();
+    AddName(command, "TEXT", text, "UTF-8 file, or CSV with targets; - for standard input")->required();
+    AddList(command, "--context", contexts, "Steps of a window, one number or several; default: as in training");
+    command
+        .add_option("--beyond", beyond,
+                    "Windows longer than a learned position table: refuse them, or clamp, which repeats the last row")
+        ->default_str(kBeyond);
+    command.add_flag("--validation", validation, "Measure only the last tenth of TEXT, its validation part in training");
+    command.add_option("--share", share, "For a forecast: the share at the end of each sequence to score; default: 0.2")
+        ->check(CLI::Range(0.0, 1.0));
+    AddName(command, "--from", from,
+            "Score only the steps from this date, time or row of the file on; those before are what the model answers from");
+    AddLaterOptions(command, csv);
+    command.footer(
+        "Examples:\n  heed eval report/model labelled.csv\n  heed eval report/model sales.csv --from 2024-03-01\n"
+        "  heed eval run book.txt --context 64,128,256\n  heed eval run book.txt --context 128 --beyond clamp");
+  }
+
   std::string folder, text;
   std::vector<int64_t> contexts;
   bool validation = false;
@@ -55,11 +73,11 @@ std::vector<int32_t> TokensOf(const EvalArguments& arguments, const lab::Vocabul
   return tokens;
 }
 
-std::vector<lab::Evaluation> EvaluateAll(const EvalArguments& arguments, lab::LanguageModel& model, bool quiet) {
+std::vector<lab::Evaluation> EvaluateAll(const EvalArguments& arguments, lab::LanguageModel model, bool quiet) {
   const std::vector<int64_t> contexts =
-      arguments.contexts.empty() ? std::vector<int64_t>{OptionsOf(model).context} : arguments.contexts;
+      arguments.contexts.empty() ? std::vector<int64_t>{model->options().context} : arguments.contexts;
   for (const int64_t context : contexts) lab::RequireReach(model, context);
-  const std::vector<int32_t> tokens = TokensOf(arguments, VocabularyOf(model));
+  const std::vector<int32_t> tokens = TokensOf(arguments, model->vocabulary());
   std::vector<lab::Evaluation> rows;
   for (const int64_t context : contexts) {
     lab::Progress progress("eval, context " + std::to_string(context), static_cast<int64_t>(tokens.size()), quiet);
@@ -83,7 +101,7 @@ void PrintJson(const EvalArguments& arguments, const std::vector<lab::Evaluation
   std::cout << lab::JsonText(result) << "\n";
 }
 
-void PrintTable(const std::vector<lab::Evaluation>& rows) {
+void PrintRows(const std::vector<lab::Evaluation>& rows) {
   std::cout << "context  predictions      loss  perplexity   (loss in nats a character)\n";
   for (const lab::Evaluation& row : rows)
     fmt::print("{:7}  {:11}  {:8.4f}  {:10.4f}\n", row.context, row.predictions, row.loss, row.perplexity);
@@ -151,43 +169,18 @@ int RunEval(const EvalArguments& arguments, const Context& context) {
   if (arguments.share) throw InvalidArgument("share: " + why);
   const LengthPolicy beyond = ParseBeyond(arguments.beyond.value_or(kBeyond));
   const std::vector<lab::Evaluation> rows =
-      lab::HoldsCounts(arguments.folder)
+      CountingModel::IsIn(arguments.folder)
           ? EvaluateCounts(arguments)
-          : EvaluateAll(arguments, *lab::OpenModel(lab::RunFolder(arguments.folder), beyond), context.quiet);
+          : EvaluateAll(arguments, lab::LoadModel(lab::RunFolder(arguments.folder), beyond), context.quiet);
   if (context.json) {
     PrintJson(arguments, rows);
   } else {
-    PrintTable(rows);
+    PrintRows(rows);
   }
   return 0;
 }
 
-void AddEval(CLI::App& app, Run& run) {
-  auto arguments = std::make_shared<EvalArguments>();
-  CLI::App* command = app.add_subcommand("eval", "Measure how well a trained model predicts a text, or labelled sequences");
-  AddName(*command, "DIR", arguments->folder, "Folder of a training run, or of a model that a study kept")->required();
-  AddName(*command, "TEXT", arguments->text, "UTF-8 file, or CSV with targets; - for standard input")->required();
-  AddList(*command, "--context", arguments->contexts, "Steps of a window, one number or several; default: as in training");
-  command
-      ->add_option("--beyond", arguments->beyond,
-                   "Windows longer than a learned position table: refuse them, or clamp, which repeats the last row")
-      ->default_str(kBeyond);
-  command->add_flag("--validation", arguments->validation,
-                    "Measure only the last tenth of TEXT, its validation part in training");
-  command
-      ->add_option("--share", arguments->share, "For a forecast: the share at the end of each sequence to score; default: 0.2")
-      ->check(CLI::Range(0.0, 1.0));
-  AddName(*command, "--from", arguments->from,
-          "Score only the steps from this date, time or row of the file on; those before are what the model answers from");
-  AddLaterOptions(*command, arguments->csv);
-  command->footer(
-      "Examples:\n  heed eval report/model labelled.csv\n  heed eval report/model sales.csv --from 2024-03-01\n  heed eval run "
-      "book.txt --context 64,128,256\n  heed eval run "
-      "book.txt --context 128 --beyond clamp");
-  command->callback([arguments, &run] { run = [arguments](const Context& context) { return RunEval(*arguments, context); }; });
-}
-
-const Command kEval(40, &AddEval);
+const Command kEval(40, "eval", "Measure how well a trained model predicts a text, or labelled sequences", &RunEval);
 
 }  // namespace
 }  // namespace heed::cli

@@ -1,6 +1,4 @@
-#include <functional>
 #include <iostream>
-#include <memory>
 #include <string>
 
 #include <nlohmann/json.hpp>
@@ -12,68 +10,55 @@
 #include "lab/training/generation.h"
 #include "lab/training/interrupt.h"
 #include "lab/training/kept_counts.h"
-#include "lab/training/trained_model.h"
+#include "lab/training/trainer.h"
 
 namespace heed::cli {
 namespace {
 
 struct GenerateArguments {
+  explicit GenerateArguments(CLI::App& command) {
+    AddName(command, "DIR", folder, "Folder of a training run")->required();
+    command.add_option("--prompt", prompt, "Text to continue; default: a new line");
+    command.add_option("--tokens", options.tokens, "Characters to add")->capture_default_str();
+    command.add_option("--temperature", options.temperature, "Divides the logits; 0: the most likely character")
+        ->capture_default_str();
+    command.add_option("--top-k", options.top_k, "Draw from the K most likely only; 0: from all")->capture_default_str();
+    command.footer("Example:\n  heed generate run --prompt 'ROMEO:' --tokens 300 --temperature 0.8 --top-k 20");
+  }
+
   std::string folder, prompt = "\n";
   lab::GenerateOptions options;
 };
 
-// What continues a prompt: the folder's network, or its counts.
-std::function<std::u32string(const lab::Text&, const lab::GenerateOptions&, const std::function<void(char32_t)>&)> Continuing(
-    const std::string& folder) {
-  if (lab::HoldsCounts(folder)) {
-    return [model = std::make_shared<CountingModel>(folder)](const auto& prompt, const auto& options, const auto& hear) {
-      return lab::Generate(*model, prompt, options, hear);
-    };
-  }
-  return [model = lab::OpenModel(lab::RunFolder(folder))](const auto& prompt, const auto& options, const auto& hear) {
-    return lab::Generate(*model, prompt, options, hear);
-  };
-}
-
-int RunGenerate(const GenerateArguments& arguments, const Context& context) {
-  if (arguments.prompt.empty()) throw InvalidArgument("prompt: it is empty; give at least one character");
-  const lab::Text prompt = lab::DecodeText("prompt", arguments.prompt);
+template <class Model>
+int Continue(Model model, const GenerateArguments& arguments, const lab::Text& prompt, const Context& context) {
   lab::GenerateOptions options = arguments.options;
   options.seed = context.seed;
-  const auto continuing = Continuing(arguments.folder);
   lab::WatchForInterrupt();
   if (context.json) {
-    const std::string continuation = lab::EncodeUtf8(continuing(prompt, options, {}));
+    const std::string continuation = EncodeUtf8(lab::Generate(model, prompt, options));
     const nlohmann::ordered_json result = {
         {"prompt", arguments.prompt}, {"continuation", continuation}, {"seed", options.seed}};
     std::cout << lab::JsonText(result) << "\n";
     return 0;
   }
   std::string pending = arguments.prompt;  // printed once nothing more is refused
-  continuing(prompt, options, [&](char32_t character) {
-    std::cout << pending << lab::EncodeUtf8(std::u32string_view(&character, 1)) << std::flush;
+  lab::Generate(model, prompt, options, [&](char32_t character) {
+    std::cout << pending << EncodeUtf8(std::u32string_view(&character, 1)) << std::flush;
     pending.clear();
   });
   std::cout << pending << "\n";
   return 0;
 }
 
-void AddGenerate(CLI::App& app, Run& run) {
-  auto arguments = std::make_shared<GenerateArguments>();
-  CLI::App* command = app.add_subcommand("generate", "Let a trained model continue a text");
-  AddName(*command, "DIR", arguments->folder, "Folder of a training run")->required();
-  command->add_option("--prompt", arguments->prompt, "Text to continue; default: a new line");
-  command->add_option("--tokens", arguments->options.tokens, "Characters to add")->capture_default_str();
-  command->add_option("--temperature", arguments->options.temperature, "Divides the logits; 0: the most likely character")
-      ->capture_default_str();
-  command->add_option("--top-k", arguments->options.top_k, "Draw from the K most likely only; 0: from all")
-      ->capture_default_str();
-  command->footer("Example:\n  heed generate run --prompt 'ROMEO:' --tokens 300 --temperature 0.8 --top-k 20");
-  command->callback(
-      [arguments, &run] { run = [arguments](const Context& context) { return RunGenerate(*arguments, context); }; });
+int RunGenerate(const GenerateArguments& arguments, const Context& context) {
+  if (arguments.prompt.empty()) throw InvalidArgument("prompt: it is empty; give at least one character");
+  const lab::Text prompt = lab::DecodeText("prompt", arguments.prompt);
+  if (CountingModel::IsIn(arguments.folder)) return Continue(CountingModel(arguments.folder), arguments, prompt, context);
+  return Continue(lab::LoadModel(lab::RunFolder(arguments.folder)), arguments, prompt, context);
 }
 
-const Command kGenerate(30, &AddGenerate);
+const Command kGenerate(30, "generate", "Let a trained model continue a text", &RunGenerate);
 
 }  // namespace
 }  // namespace heed::cli

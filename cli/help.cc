@@ -1,6 +1,5 @@
 // heed help: what --help says, completion for shells and a manual page, all from the description of the options.
 #include <iostream>
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -115,11 +114,22 @@ std::string ManualPage(const CLI::App& app) {
 }
 
 struct HelpArguments {
+  explicit HelpArguments(CLI::App& command) : app(*command.get_parent()) {
+    command.add_option("--completion", completion, "Print a script that completes commands and flags; one of bash, zsh")
+        ->check(CLI::IsMember({"bash", "zsh"}));
+    command.add_flag("--man", man, "Print the manual page");
+    command.footer(
+        "Examples:\n  heed help study\n  heed help --completion bash > ~/.local/share/bash-completion/completions/heed\n"
+        "  heed help --man | man -l -");
+  }
+
+  const CLI::App& app;
   std::string completion;
   bool man = false;
 };
 
-int RunHelp(const CLI::App& app, const HelpArguments& arguments) {
+int RunHelp(const HelpArguments& arguments, const Context&) {
+  const CLI::App& app = arguments.app;
   if (!arguments.completion.empty()) {
     std::cout << (arguments.completion == "bash" ? BashCompletion(app) : ZshCompletion(app));
     return 0;
@@ -133,20 +143,7 @@ int RunHelp(const CLI::App& app, const HelpArguments& arguments) {
   return 0;
 }
 
-void AddHelp(CLI::App& app, Run& run) {
-  CLI::App* command = app.add_subcommand("help", "List the commands, or describe one COMMAND");
-  const auto arguments = std::make_shared<HelpArguments>();
-  command
-      ->add_option("--completion", arguments->completion, "Print a script that completes commands and flags; one of bash, zsh")
-      ->check(CLI::IsMember({"bash", "zsh"}));
-  command->add_flag("--man", arguments->man, "Print the manual page");
-  command->footer(
-      "Examples:\n  heed help study\n  heed help --completion bash > ~/.local/share/bash-completion/completions/heed\n"
-      "  heed help --man | man -l -");
-  command->callback([arguments, &app, &run] { run = [arguments, &app](const Context&) { return RunHelp(app, *arguments); }; });
-}
-
-const Command kHelp(5, &AddHelp);
+const Command kHelp(5, "help", "List the commands, or describe one COMMAND", &RunHelp);
 
 }  // namespace
 }  // namespace heed::cli

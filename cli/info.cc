@@ -8,14 +8,18 @@
 #include "heed/machine.h"
 #include "lab/report/environment.h"
 #include "lab/report/json.h"
-#include "lab/training/compute.h"
+#include "lab/training/side_by_side.h"
 
 namespace heed::cli {
 namespace {
 
 std::string KiB(int64_t bytes) { return bytes == 0 ? "unknown" : std::to_string(bytes / 1024) + " KiB"; }
 
-int RunInfo(const Context& context) {
+struct InfoArguments {
+  explicit InfoArguments(CLI::App& command) { command.footer("Example:\n  heed info --json"); }
+};
+
+int RunInfo(const InfoArguments&, const Context& context) {
   const lab::Environment environment = lab::ThisEnvironment();
   const Machine& machine = ThisMachine();
   if (context.json) {
@@ -53,13 +57,7 @@ int RunInfo(const Context& context) {
   return 0;
 }
 
-void AddInfo(CLI::App& app, Run& run) {
-  CLI::App* command = app.add_subcommand("info", "Print this processor, its SIMD targets, threads and versions");
-  command->footer("Example:\n  heed info --json");
-  command->callback([&run] { run = &RunInfo; });
-}
-
-const Command kInfo(120, &AddInfo);
+const Command kInfo(120, "info", "Print this processor, its SIMD targets, threads and versions", &RunInfo);
 
 }  // namespace
 }  // namespace heed::cli

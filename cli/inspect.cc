@@ -12,27 +12,40 @@
 #include "cli/command.h"
 #include "cli/data_file.h"
 #include "cli/outcome.h"
-#include "cli/table.h"
 #include "heed/error.h"
 #include "heed/series_model.h"
 #include "lab/data/text.h"
-#include "lab/inspection/arrays.h"
 #include "lab/inspection/inspection.h"
-#include "lab/inspection/output.h"
 #include "lab/inspection/page.h"
 #include "lab/inspection/reading.h"
 #include "lab/report/file.h"
-#include "lab/report/output_place.h"
 #include "lab/report/progress.h"
 #include "lab/series/kept_model.h"
 #include "lab/series/stream.h"
 #include "lab/training/interrupt.h"
-#include "lab/training/trained_model.h"
+#include "lab/training/trainer.h"
 
 namespace heed::cli {
 namespace {
 
 struct InspectArguments {
+  explicit InspectArguments(CLI::App& command) {
+    AddName(command, "DIR", folder, "Folder of a training run with --encoder attention, or of a model that a study kept")
+        ->required();
+    AddName(command, "TEXT", read, "UTF-8 file, or CSV or X.npy for a model of sequences; - for standard input")->required();
+    AddName(command, "--out", out, "Folder for report.html, or the name of a page that ends in .html")->required();
+    AddName(command, "--only-sequence", sequence, "Which sequence of a CSV file to show; default: the first");
+    command.add_option("--tokens", tokens, "Only the first N characters or steps; default: all, at most 4096")
+        ->check(CLI::PositiveNumber);
+    AddList(command, "--only-layers", options.selection.layers, "Layers to show, counted from 0; default: all");
+    AddList(command, "--only-heads", options.selection.heads, "Heads to show, counted from 0; default: all");
+    AddName(command, "--arrays", arrays, "Folder for the exact weights and statistics as NPY, with a JSON index");
+    AddLaterOptions(command, csv);
+    command.footer(
+        "Examples:\n  heed inspect run book.txt --tokens 500 --out maps.html --arrays maps\n"
+        "  heed inspect report/model labelled.csv --only-sequence 7 --out maps.html");
+  }
+
   std::string folder, read, sequence, out, arrays;
   int64_t tokens = 0;
   lab::LaterCsv csv;
@@ -63,8 +76,8 @@ lab::Reading ReadingOf(const InspectArguments& arguments, const Context& context
   }
   if (!arguments.sequence.empty()) throw InvalidArgument("only-sequence: " + arguments.folder + " holds a model of text");
   RequireNoLaterOptions(arguments.csv, "is for labelled sequences; " + arguments.folder + " holds a model of text");
-  const auto model = lab::OpenModel(lab::RunFolder(arguments.folder));
-  return lab::ReadingOf(*model, lab::ReadText(arguments.read), arguments.tokens);
+  const lab::LanguageModel model = lab::LoadModel(lab::RunFolder(arguments.folder));
+  return lab::ReadingOf(model, lab::ReadText(arguments.read), arguments.tokens);
 }
 
 lab::Inspection Inspect(const InspectArguments& arguments, const lab::Reading& reading, bool quiet) {
@@ -108,32 +121,8 @@ int RunInspect(const InspectArguments& arguments, const Context& context) {
   return 0;
 }
 
-void AddInspect(CLI::App& app, Run& run) {
-  auto arguments = std::make_shared<InspectArguments>();
-  lab::InspectionOptions& options = arguments->options;
-  CLI::App* command =
-      app.add_subcommand("inspect", "Show what the attention heads of a trained model look at in a text or a sequence");
-  AddName(*command, "DIR", arguments->folder,
-          "Folder of a training run with --encoder attention, or of a model that a study kept")
-      ->required();
-  AddName(*command, "TEXT", arguments->read, "UTF-8 file, or CSV or X.npy for a model of sequences; - for standard input")
-      ->required();
-  AddName(*command, "--out", arguments->out, "Folder for report.html, or the name of a page that ends in .html")->required();
-  AddName(*command, "--only-sequence", arguments->sequence, "Which sequence of a CSV file to show; default: the first");
-  command->add_option("--tokens", arguments->tokens, "Only the first N characters or steps; default: all, at most 4096")
-      ->check(CLI::PositiveNumber);
-  AddList(*command, "--only-layers", options.selection.layers, "Layers to show, counted from 0; default: all");
-  AddList(*command, "--only-heads", options.selection.heads, "Heads to show, counted from 0; default: all");
-  AddName(*command, "--arrays", arguments->arrays, "Folder for the exact weights and statistics as NPY, with a JSON index");
-  AddLaterOptions(*command, arguments->csv);
-  command->footer(
-      "Examples:\n  heed inspect run book.txt --tokens 500 --out maps.html --arrays maps\n"
-      "  heed inspect report/model labelled.csv --only-sequence 7 --out maps.html");
-  command->callback(
-      [arguments, &run] { run = [arguments](const Context& context) { return RunInspect(*arguments, context); }; });
-}
-
-const Command kInspect(50, &AddInspect);
+const Command kInspect(50, "inspect", "Show what the attention heads of a trained model look at in a text or a sequence",
+                       &RunInspect);
 
 }  // namespace
 }  // namespace heed::cli

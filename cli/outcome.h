@@ -1,4 +1,4 @@
-// How a command ends.
+// What commands print.
 #ifndef HEED_CLI_OUTCOME_H_
 #define HEED_CLI_OUTCOME_H_
 
@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/command.h"
+#include "lab/report/page.h"
 #include "lab/study/study.h"
 
 namespace heed::cli {
@@ -20,6 +21,9 @@ void Show(const Context& context, nlohmann::ordered_json result, const std::file
 
 // Questions, and their answers below them.
 void PrintFindings(const std::vector<lab::Finding>& findings);
+
+// To stdout: the caption, then the first column to the left and the others to the right.
+void PrintTable(const lab::Table& table);
 
 }  // namespace heed::cli
 

@@ -1,7 +1,6 @@
 // heed positions: a positional scheme, its figures and the identity that belongs to it.
 #include <charconv>
 #include <filesystem>
-#include <memory>
 #include <optional>
 #include <string>
 #include <tuple>
@@ -16,19 +15,52 @@
 #include "cli/command.h"
 #include "cli/outcome.h"
 #include "heed/error.h"
-#include "lab/report/output_place.h"
-#include "lab/training/trained_model.h"
+#include "lab/report/file.h"
+#include "lab/training/trainer.h"
 
 namespace heed::cli {
 namespace {
 
 struct PositionsArguments {
+  explicit PositionsArguments(CLI::App& command) {
+    command
+        .add_option("--steps", options.steps,
+                    "Positions (rows); for axial_rotary, swin and swin_v2 the largest square of at most so many")
+        ->capture_default_str();
+    command
+        .add_option("--width", options.width,
+                    "Columns of the encoding, or of a head for rotary, axial_rotary, xpos, shaw; heads of the others")
+        ->capture_default_str();
+    AddName(command, "--columns", columns, "Columns to draw as lines, FIRST:LAST without LAST; default: 6:10");
+    command.add_option("--label", options.column_label, "Name of a column in the legend, such as Col or dim")
+        ->capture_default_str();
+    const std::string known = fmt::format("One of {}", fmt::join(lab::PictureNames(), ", "));
+    scheme = command.add_option("--scheme", options.scheme, known)->capture_default_str();
+    command
+        .add_option("--max-distance", options.max_distance,
+                    "Largest offset of relative, shaw, transformer_xl and deberta, distance from which t5 has one bucket, and "
+                    "number of positions of cope")
+        ->capture_default_str();
+    AddName(command, "--run", run, "Folder of a training run: draw the scheme that its model has learnt, in its sizes");
+    command.add_option("--layer", layer, "Layer of the run, counted from 0")->capture_default_str();
+    AddName(command, "--out", out, "Folder for report.html, the figures and their numbers");
+    command.add_flag(
+        "--check", check,
+        "Check that a shift of positions is a rotation, of sinusoidal and rotary; exit 1 when an error is above its bound");
+    command.footer(
+        "Examples:\n  heed positions --check --out positions\n"
+        "  heed positions --steps 100 --width 20 --columns 4:8 --label dim --out positions\n"
+        "  heed positions --scheme kerple --width 8 --columns 0:4 --out positions\n"
+        "  heed positions --run run --layer 1 --out positions\n");
+  }
+
   lab::PositionsOptions options;
   std::string columns;  // empty: the book's, or the last four of a table too narrow for them
   std::string out;
   std::string run;  // folder of a training run whose table is drawn
   int64_t layer = 0;
-  bool scheme_given = false, check = false;
+  CLI::Option* scheme = nullptr;
+  bool check = false;
 };
 
 // "6:10" as [6, 10).
@@ -49,9 +81,9 @@ std::optional<lab::SchemeTable> OpenRun(PositionsArguments& arguments) {
   if (arguments.run.empty()) return std::nullopt;
   lab::PositionsOptions& options = arguments.options;
   const lab::RunFolder folder(arguments.run);
-  const auto model = lab::OpenModel(folder);
-  const lab::ModelOptions& trained = OptionsOf(*model);
-  if (arguments.scheme_given && options.scheme != trained.position) {
+  lab::LanguageModel model = lab::LoadModel(folder);
+  const lab::ModelOptions& trained = model->options();
+  if (arguments.scheme->count() > 0 && options.scheme != trained.position) {
     throw InvalidArgument("--scheme: the run in " + arguments.run + " was trained with '" + trained.position + "', not with '" +
                           options.scheme + "'");
   }
@@ -60,7 +92,7 @@ std::optional<lab::SchemeTable> OpenRun(PositionsArguments& arguments) {
   options.seed = folder.ReadConfig().options.seed;
   options.max_distance = lab::RelativeDistance(trained);
   lab::FitToModel(options, trained.width, trained.heads, trained.context);
-  return lab::TrainedTable(*model, arguments.layer);
+  return lab::TrainedTable(model, arguments.layer);
 }
 
 void PrintText(const lab::PositionsResult& result) {
@@ -78,7 +110,8 @@ void PrintText(const lab::PositionsResult& result) {
   fmt::print("{}\n", result.check->Passed() ? "passed" : "FAILED");
 }
 
-int RunPositions(PositionsArguments arguments, const Context& context) {
+int RunPositions(const PositionsArguments& given, const Context& context) {
+  PositionsArguments arguments = given;
   lab::PositionsOptions& options = arguments.options;
   options.seed = context.seed;
   const std::optional<lab::SchemeTable> trained = OpenRun(arguments);
@@ -97,47 +130,7 @@ int RunPositions(PositionsArguments arguments, const Context& context) {
   return result.check && !result.check->Passed() ? 1 : 0;
 }
 
-void AddPositions(CLI::App& app, Run& run) {
-  const auto arguments = std::make_shared<PositionsArguments>();
-  lab::PositionsOptions& options = arguments->options;
-  CLI::App* command = app.add_subcommand("positions", "Draw and describe a positional scheme, and check its formulas");
-  command
-      ->add_option("--steps", options.steps,
-                   "Positions (rows); for axial_rotary, swin and swin_v2 the largest square of at most so many")
-      ->capture_default_str();
-  command
-      ->add_option("--width", options.width,
-                   "Columns of the encoding, or of a head for rotary, axial_rotary, xpos, shaw; heads of the others")
-      ->capture_default_str();
-  AddName(*command, "--columns", arguments->columns, "Columns to draw as lines, FIRST:LAST without LAST; default: 6:10");
-  command->add_option("--label", options.column_label, "Name of a column in the legend, such as Col or dim")
-      ->capture_default_str();
-  const std::string known = fmt::format("One of {}", fmt::join(lab::PictureNames(), ", "));
-  CLI::Option* scheme = command->add_option("--scheme", options.scheme, known)->capture_default_str();
-  command
-      ->add_option("--max-distance", options.max_distance,
-                   "Largest offset of relative, shaw, transformer_xl and deberta, distance from which t5 has one bucket, and "
-                   "number of positions of cope")
-      ->capture_default_str();
-  AddName(*command, "--run", arguments->run,
-          "Folder of a training run: draw the scheme that its model has learnt, in its sizes");
-  command->add_option("--layer", arguments->layer, "Layer of the run, counted from 0")->capture_default_str();
-  AddName(*command, "--out", arguments->out, "Folder for report.html, the figures and their numbers");
-  command->add_flag(
-      "--check", arguments->check,
-      "Check that a shift of positions is a rotation, of sinusoidal and rotary; exit 1 when an error is above its bound");
-  command->footer(
-      "Examples:\n  heed positions --check --out positions\n"
-      "  heed positions --steps 100 --width 20 --columns 4:8 --label dim --out positions\n"
-      "  heed positions --scheme kerple --width 8 --columns 0:4 --out positions\n"
-      "  heed positions --run run --layer 1 --out positions\n");
-  command->callback([arguments, scheme, &run] {
-    arguments->scheme_given = scheme->count() > 0;
-    run = [arguments](const Context& context) { return RunPositions(*arguments, context); };
-  });
-}
-
-const Command kPositions(60, &AddPositions);
+const Command kPositions(60, "positions", "Draw and describe a positional scheme, and check its formulas", &RunPositions);
 
 }  // namespace
 }  // namespace heed::cli

@@ -13,6 +13,7 @@
 
 #include "cli/command.h"
 #include "cli/data_file.h"
+#include "heed/counting_model.h"
 #include "heed/error.h"
 #include "heed/nn/replacement_file.h"
 #include "heed/series_model.h"
@@ -26,12 +27,24 @@
 #include "lab/series/predictions.h"
 #include "lab/series/stream.h"
 #include "lab/training/interrupt.h"
-#include "lab/training/kept_counts.h"
 
 namespace heed::cli {
 namespace {
 
 struct PredictArguments {
+  explicit PredictArguments(CLI::App& command) {
+    AddName(command, "MODEL", model, "Folder of a model, as REPORT/model")->required();
+    AddName(command, "DATA", data,
+            "CSV file with the columns that the model was trained on, in any order; - for standard input; or X.npy")
+        ->required();
+    AddName(command, "--out", out, "File for the table, written only when all answers are there; default: standard output");
+    AddLaterOptions(command, csv);
+    command.footer(
+        "Examples:\n  heed predict report/model new.csv --out answers.csv\n"
+        "  heed study sales.csv --target sold --time day --goal forecast --horizon 7 --out report\n"
+        "  heed predict report/model sales.csv");
+  }
+
   std::string model, data, out;
   lab::LaterCsv csv;
 };
@@ -92,7 +105,7 @@ class ShortHistories {
 };
 
 int RunPredict(const PredictArguments& arguments, const Context& context) {
-  if (lab::HoldsCounts(arguments.model))
+  if (CountingModel::IsIn(arguments.model))
     throw FileError(arguments.model +
                     ": it holds a model that counts the characters of a text; heed generate continues a text " +
                     "with it, and heed eval scores it");
@@ -126,25 +139,7 @@ int RunPredict(const PredictArguments& arguments, const Context& context) {
   return 0;
 }
 
-void AddPredict(CLI::App& app, Run& run) {
-  auto arguments = std::make_shared<PredictArguments>();
-  CLI::App* command = app.add_subcommand("predict", "Answer new labelled sequences with a kept model");
-  AddName(*command, "MODEL", arguments->model, "Folder of a model, as REPORT/model")->required();
-  AddName(*command, "DATA", arguments->data,
-          "CSV file with the columns that the model was trained on, in any order; - for standard input; or X.npy")
-      ->required();
-  AddName(*command, "--out", arguments->out,
-          "File for the table, written only when all answers are there; default: standard output");
-  AddLaterOptions(*command, arguments->csv);
-  command->footer(
-      "Examples:\n  heed predict report/model new.csv --out answers.csv\n"
-      "  heed study sales.csv --target sold --time day --goal forecast --horizon 7 --out report\n"
-      "  heed predict report/model sales.csv");
-  command->callback(
-      [arguments, &run] { run = [arguments](const Context& context) { return RunPredict(*arguments, context); }; });
-}
-
-const Command kPredict(15, &AddPredict);
+const Command kPredict(15, "predict", "Answer new labelled sequences with a kept model", &RunPredict);
 
 }  // namespace
 }  // namespace heed::cli

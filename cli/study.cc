@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <filesystem>
 #include <iterator>
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -13,7 +12,7 @@
 #include "cli/fields.h"
 #include "cli/outcome.h"
 #include "heed/error.h"
-#include "lab/data/default_text.h"
+#include "lab/data/text.h"
 #include "lab/study/study.h"
 #include "lab/training/interrupt.h"
 
@@ -24,6 +23,18 @@ struct StudyArguments {
   explicit StudyArguments(CLI::App& command) : flags(command, FieldsOf(text_study)) {
     flags.Add(command, FieldsOf(companions));
     flags.Add(command, FieldsOf(table_study));
+    AddName(command, "TEXT", text,
+            "UTF-8 file; - for standard input; default: docstrings of CPython's library; CSV or NPY with --target");
+    AddName(command, "--out", out, "Folder for report.html, its figures and numbers; a stopped study goes on in it")
+        ->capture_default_str();
+    command.add_option("--budget", budget, "quick: a minute, default: five, long: an hour, on two cores")
+        ->capture_default_str();
+    AddDataOptions(command, data);
+    command.footer(
+        "Examples:\n  heed study book.txt --out report\n"
+        "  heed study book.txt --budget quick --encoders attention,gru --positions none,alibi --out report\n"
+        "  heed study walks.csv --sequence walk --time seconds --target label --out report\n"
+        "  heed study walks.csv --sequence walk --time seconds --target label --dry-run");
   }
 
   lab::StudyOptions text_study, table_study{.kind = lab::StudyKind::kTable};
@@ -43,7 +54,7 @@ int StudyTable(const StudyArguments& arguments, const Context& context) {
   const lab::StudyOptions options = OptionsOf(lab::BudgetOptions(arguments.budget, lab::StudyKind::kTable), arguments.flags,
                                               "a study of labelled sequences", context);
   lab::Validate(options);
-  const std::vector<lab::SeriesData> data = ReadForecasts(arguments.text, arguments.data, arguments.flags);
+  const std::vector<lab::SeriesData> data = ReadData(arguments.text, arguments.data, &arguments.flags, /*several=*/true);
   if (arguments.data.dry_run) {
     for (const lab::SeriesData& one : data) PrintData(one, options.horizon, context);
     return 0;
@@ -74,31 +85,14 @@ int StudyText(const StudyArguments& arguments, const Context& context) {
               context);
 }
 
-void AddStudy(CLI::App& app, Run& run) {
-  CLI::App* command = app.add_subcommand(
-      "study", "Compare encoders and positional encodings on a text or on labelled sequences, and write a page");
-  const auto arguments = std::make_shared<StudyArguments>(*command);
-  AddName(*command, "TEXT", arguments->text,
-          "UTF-8 file; - for standard input; default: docstrings of CPython's library; CSV or NPY with --target");
-  AddName(*command, "--out", arguments->out, "Folder for report.html, its figures and numbers; a stopped study goes on in it")
-      ->capture_default_str();
-  command->add_option("--budget", arguments->budget, "quick: a minute, default: five, long: an hour, on two cores")
-      ->capture_default_str();
-  AddDataOptions(*command, arguments->data);
-  command->footer(
-      "Examples:\n  heed study book.txt --out report\n"
-      "  heed study book.txt --budget quick --encoders attention,gru --positions none,alibi --out report\n"
-      "  heed study walks.csv --sequence walk --time seconds --target label --out report\n"
-      "  heed study walks.csv --sequence walk --time seconds --target label --dry-run");
-  command->callback([arguments, &run] {
-    run = [arguments](const Context& context) {
-      arguments->data.TakeFile(arguments->text);
-      return arguments->data.Given() ? StudyTable(*arguments, context) : StudyText(*arguments, context);
-    };
-  });
+int RunStudyCommand(StudyArguments& arguments, const Context& context) {
+  arguments.data.TakeFile(arguments.text);
+  return arguments.data.Given() ? StudyTable(arguments, context) : StudyText(arguments, context);
 }
 
-const Command kStudy(10, &AddStudy);
+const Command kStudy(10, "study",
+                     "Compare encoders and positional encodings on a text or on labelled sequences, and write a page",
+                     &RunStudyCommand);
 
 }  // namespace
 }  // namespace heed::cli

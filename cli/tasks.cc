@@ -1,7 +1,6 @@
 // heed tasks: synthetic tasks that separate encoders, learned and measured at every length.
 #include <algorithm>
 #include <filesystem>
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -13,7 +12,6 @@
 #include "cli/command.h"
 #include "cli/fields.h"
 #include "cli/outcome.h"
-#include "cli/table.h"
 #include "lab/report/environment.h"
 #include "lab/report/file.h"
 #include "lab/training/interrupt.h"
@@ -22,7 +20,16 @@ namespace heed::cli {
 namespace {
 
 struct TaskArguments {
-  explicit TaskArguments(CLI::App& command) : flags(command, FieldsOf(described)) {}
+  explicit TaskArguments(CLI::App& command) : flags(command, FieldsOf(described)) {
+    command.add_option("--budget", budget, "quick: seconds, default: a minute, long: half an hour, on two cores")
+        ->capture_default_str();
+    AddName(
+        command, "--out", out,
+        "Folder for report.html, figures and numbers; finished runs are kept there, and the same command goes on after Ctrl-C");
+    command.footer(
+        "Examples:\n  heed tasks --budget quick\n"
+        "  heed tasks --tasks parity,recall --encoders attention,gru --positions none,rotary --lengths 16:128 --out tasks");
+  }
 
   lab::TaskOptions described;
   std::string budget = "default", out;
@@ -66,23 +73,8 @@ int RunTasksCommand(const TaskArguments& arguments, const Context& context) {
   return 0;
 }
 
-void AddTasks(CLI::App& app, Run& run) {
-  CLI::App* command =
-      app.add_subcommand("tasks", "Tasks that separate encoders: adding, copying, recall, parity, reversal, order");
-  const auto arguments = std::make_shared<TaskArguments>(*command);
-  command->add_option("--budget", arguments->budget, "quick: seconds, default: a minute, long: half an hour, on two cores")
-      ->capture_default_str();
-  AddName(
-      *command, "--out", arguments->out,
-      "Folder for report.html, figures and numbers; finished runs are kept there, and the same command goes on after Ctrl-C");
-  command->footer(
-      "Examples:\n  heed tasks --budget quick\n"
-      "  heed tasks --tasks parity,recall --encoders attention,gru --positions none,rotary --lengths 16:128 --out tasks");
-  command->callback(
-      [arguments, &run] { run = [arguments](const Context& context) { return RunTasksCommand(*arguments, context); }; });
-}
-
-const Command kTasks(90, &AddTasks);
+const Command kTasks(90, "tasks", "Tasks that separate encoders: adding, copying, recall, parity, reversal, order",
+                     &RunTasksCommand);
 
 }  // namespace
 }  // namespace heed::cli

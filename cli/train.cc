@@ -20,19 +20,19 @@
 #include "cli/data_file.h"
 #include "cli/fields.h"
 #include "heed/error.h"
-#include "lab/data/default_text.h"
 #include "lab/data/text.h"
 #include "lab/report/environment.h"
 #include "lab/report/json.h"
 #include "lab/report/printable.h"
 #include "lab/report/progress.h"
 #include "lab/study/study.h"
-#include "lab/training/compute.h"
+#include "lab/training/data_parallel.h"
 #include "lab/training/interrupt.h"
 #include "lab/training/ranks.h"
-#include "lab/training/sequence_parallel.h"
+#include "lab/training/sequence_model.h"
+#include "lab/training/side_by_side.h"
 #include "lab/training/train.h"
-#include "lab/training/trained_model.h"
+#include "lab/training/trainer.h"
 
 namespace heed::cli {
 namespace {
@@ -60,6 +60,33 @@ struct TrainArguments {
   explicit TrainArguments(CLI::App& command) : flags(command, AllFields(defaults), FieldFlags::Of::kCommand) {
     lab::StudyOptions options = lab::BudgetOptions("default", lab::StudyKind::kTable);
     flags.Add(command, lab::Grouped(TableFields(defaults, options), "Training on labelled sequences"));
+    AddName(command, "TEXT", text,
+            "UTF-8 file; - for standard input; default: docstrings of CPython's library; CSV or NPY with --target");
+    AddName(command, "--out", out,
+            "Folder for config.json, model.safetensors and, for a text, checkpoint.safetensors and metrics.jsonl")
+        ->required();
+    AddDataOptions(command, data);
+    command.add_flag("--resume", resume,
+                     "Go on where the run in --out stopped, to the same bits; only --lr, --min-lr, --weight-decay and --clip "
+                     "may differ, to mend a run whose numbers were no longer finite");
+    CLI::Option* const together =
+        command.add_flag("--distributed", distributed,
+                         "Train as one of the processes that torchrun starts, each on its share of every "
+                         "batch; they reach the results of one process");
+    command
+        .add_option(
+            "--sequence-ranks", sequence_ranks,
+            "So many processes share the tokens of each window, for contexts too long for one; groups of them share the "
+            "windows. Divides the number of processes; needs attention or decomposable")
+        ->capture_default_str()
+        ->needs(together);
+    command.add_option("--time-out", time_out, "Seconds that a process waits for the others before it ends with an error")
+        ->capture_default_str()
+        ->needs(together);
+    command.footer(
+        "Examples:\n  heed train book.txt --out run --position alibi --steps 2000\n  heed generate run --prompt 'The '\n"
+        "  torchrun --no-python --nproc-per-node 4 heed train book.txt --out run --distributed\n"
+        "  heed train walks.csv --sequence walk --target label --encoder gru --steps 1000 --out walks");
   }
 
   lab::TrainOptions defaults;
@@ -110,10 +137,8 @@ std::optional<lab::TrainOptions> ChangedOptions(const TrainArguments& arguments,
   if (changes.empty()) return std::nullopt;
   if (!context.quiet) std::fprintf(stderr, "heed: from here on %s\n", lab::Printable(changes).c_str());
   lab::TrainOptions options = config.options;
-  if (arguments.flags.Given("lr")) options.lr = fresh.lr, options.min_lr = fresh.min_lr;
-  if (arguments.flags.Given("min_lr")) options.min_lr = fresh.min_lr;
-  if (arguments.flags.Given("weight_decay")) options.weight_decay = fresh.weight_decay;
-  if (arguments.flags.Given("clip")) options.clip = fresh.clip;
+  arguments.flags.Apply(AllFields(options), "heed train");
+  if (arguments.flags.Given("lr")) options.min_lr = fresh.min_lr;
   return options;
 }
 
@@ -125,10 +150,9 @@ class TrainingProgress {
   lab::TrainCallbacks Callbacks() {
     lab::TrainCallbacks callbacks;
     callbacks.on_start = [this](lab::LanguageModel& model, int64_t step) {
-      parameters_ = ParameterCountOf(model);
       if (!quiet_) {
         std::fprintf(stderr, "%lld parameters, vocabulary of %lld characters, %d threads\n",
-                     static_cast<long long>(parameters_), static_cast<long long>(VocabularyOf(model).size()),
+                     static_cast<long long>(lab::ParameterCount(*model)), static_cast<long long>(model->vocabulary().size()),
                      lab::ComputeThreads());
         if (step > 0) std::fprintf(stderr, "resuming after step %lld\n", static_cast<long long>(step));
       }
@@ -145,18 +169,17 @@ class TrainingProgress {
     };
     return callbacks;
   }
-  int64_t parameters() const { return parameters_; }
   void End() { bar_.reset(); }
 
  private:
-  int64_t steps_, parameters_ = 0;
+  int64_t steps_;
   bool quiet_;
   std::optional<lab::Progress> bar_;
   std::optional<double> smoothed_;
   std::string training_, validation_;  // the two halves of the note
 };
 
-void PrintResult(const TrainArguments& arguments, const lab::TrainResult& result, int64_t parameters, bool json) {
+void PrintResult(const TrainArguments& arguments, const lab::TrainResult& result, bool json) {
   const lab::Metrics& last = result.metrics.back();
   if (json) {
     const nlohmann::ordered_json row = {{"out", arguments.out},
@@ -164,7 +187,7 @@ void PrintResult(const TrainArguments& arguments, const lab::TrainResult& result
                                         {"train_loss", last.train_loss},
                                         {"val_loss", last.val_loss},
                                         {"tokens_per_second", last.tokens_per_second},
-                                        {"parameters", parameters},
+                                        {"parameters", lab::ParameterCount(**result.model)},
                                         {"seconds", result.seconds}};
     std::cout << lab::JsonText(row) << "\n";
     return;
@@ -189,7 +212,7 @@ int RunTrain(const TrainArguments& arguments, const Context& context, const std:
              lab::Ranks* ranks) {
   const lab::RunFolder folder(arguments.out);
   std::optional<lab::RunConfig> config;
-  if (arguments.resume) config = lab::ReadConfig(folder, ranks);
+  if (arguments.resume) config = folder.ReadConfig(ranks);
   const lab::TrainOptions options = config ? config->options : FreshOptions(arguments, context);
   lab::Validate(options);
   const lab::Text text = read();
@@ -198,7 +221,7 @@ int RunTrain(const TrainArguments& arguments, const Context& context, const std:
   const lab::TrainResult result = config ? ResumeRun(arguments, context, text, folder, *config, progress.Callbacks(), ranks)
                                          : lab::Train(text, options, folder, progress.Callbacks(), ranks);
   progress.End();
-  if (ranks == nullptr || ranks->first()) PrintResult(arguments, result, progress.parameters(), context.json);
+  if (ranks == nullptr || ranks->first()) PrintResult(arguments, result, context.json);
   return 0;
 }
 
@@ -252,7 +275,7 @@ int RunTable(const TrainArguments& arguments, const Context& context) {
   options.rates = {one.lr}, options.all_steps = one.steps;
   options.seed = context.seed, options.seeds = 1, options.quiet = context.quiet;
   lab::Validate(options);
-  const lab::SeriesData data = ReadData(arguments.text, arguments.data, arguments.flags);
+  const lab::SeriesData data = std::move(ReadData(arguments.text, arguments.data, &arguments.flags).front());
   if (arguments.data.dry_run) return PrintData(data, options.horizon, context), 0;
   TellNotes(data.name, data.notes, context);
   lab::WatchForInterrupt();
@@ -306,47 +329,14 @@ int RunDistributed(const TrainArguments& arguments, const Context& given) {
       arguments, context, [&] { return std::move(text); }, ranks.get());
 }
 
-void AddTrain(CLI::App& app, Run& run) {
-  CLI::App* command =
-      app.add_subcommand("train", "Train a language model over the characters of a text, or a model of labelled sequences");
-  const auto arguments = std::make_shared<TrainArguments>(*command);
-  AddName(*command, "TEXT", arguments->text,
-          "UTF-8 file; - for standard input; default: docstrings of CPython's library; CSV or NPY with --target");
-  AddName(*command, "--out", arguments->out,
-          "Folder for config.json, model.safetensors and, for a text, checkpoint.safetensors and metrics.jsonl")
-      ->required();
-  AddDataOptions(*command, arguments->data);
-  command->add_flag("--resume", arguments->resume,
-                    "Go on where the run in --out stopped, to the same bits; only --lr, --min-lr, --weight-decay and --clip "
-                    "may differ, to mend a run whose numbers were no longer finite");
-  CLI::Option* distributed = command->add_flag("--distributed", arguments->distributed,
-                                               "Train as one of the processes that torchrun starts, each on its share of every "
-                                               "batch; they reach the results of one process");
-  command
-      ->add_option("--sequence-ranks", arguments->sequence_ranks,
-                   "So many processes share the tokens of each window, for contexts too long for one; groups of them share the "
-                   "windows. Divides the number of processes; needs attention or decomposable")
-      ->capture_default_str()
-      ->needs(distributed);
-  command
-      ->add_option("--time-out", arguments->time_out,
-                   "Seconds that a process waits for the others before it ends with an error")
-      ->capture_default_str()
-      ->needs(distributed);
-  command->footer(
-      "Examples:\n  heed train book.txt --out run --position alibi --steps 2000\n  heed generate run --prompt 'The '\n"
-      "  torchrun --no-python --nproc-per-node 4 heed train book.txt --out run --distributed\n"
-      "  heed train walks.csv --sequence walk --target label --encoder gru --steps 1000 --out walks");
-  command->callback([arguments, &run] {
-    run = [arguments](const Context& context) {
-      arguments->data.TakeFile(arguments->text);
-      if (arguments->data.Given()) return RunTable(*arguments, context);
-      return arguments->distributed ? RunDistributed(*arguments, context) : RunAlone(*arguments, context);
-    };
-  });
+int RunTrainCommand(TrainArguments& arguments, const Context& context) {
+  arguments.data.TakeFile(arguments.text);
+  if (arguments.data.Given()) return RunTable(arguments, context);
+  return arguments.distributed ? RunDistributed(arguments, context) : RunAlone(arguments, context);
 }
 
-const Command kTrain(20, &AddTrain);
+const Command kTrain(20, "train", "Train a language model over the characters of a text, or a model of labelled sequences",
+                     &RunTrainCommand);
 
 }  // namespace
 }  // namespace heed::cli

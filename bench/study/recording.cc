@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "lab/training/curve.h"
-#include "lab/training/divergence.h"
+#include "lab/training/interrupt.h"
 
 namespace heed::bench {
 namespace {

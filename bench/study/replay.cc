@@ -9,7 +9,7 @@
 
 #include "heed/error.h"
 #include "lab/data/random.h"
-#include "lab/training/divergence.h"
+#include "lab/training/interrupt.h"
 
 namespace heed::bench {
 namespace {

@@ -52,7 +52,7 @@ void RecordStudy(const Arguments& arguments) {
   if (arguments.horizon > 0) options.horizon = arguments.horizon;
   if (arguments.context > 0) options.context = arguments.context;
   lab::SeriesData data;
-  if (arguments.table.Given()) data = cli::ReadData(arguments.data, arguments.table);
+  if (arguments.table.Given()) data = cli::ReadData(arguments.data, arguments.table, /*flags=*/nullptr).front();
   const lab::Subject subject = arguments.table.Given() ? lab::SubjectOf(data, arguments.data, options)
                                                        : lab::SubjectOf(lab::ReadText(arguments.data), options);
   const lab::StudyTask& task = *subject.tasks.front();

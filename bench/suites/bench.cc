@@ -12,10 +12,10 @@
 #include "bench/suites/contenders.h"
 #include "bench/suites/measurement.h"
 #include "bench/suites/training_contenders.h"
+#include "lab/report/printable.h"
 #include "lab/report/progress.h"
-#include "lab/report/shell_word.h"
-#include "lab/training/compute.h"
 #include "lab/training/interrupt.h"
+#include "lab/training/side_by_side.h"
 #include "reference/peaks.h"
 
 namespace heed::lab {

@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "bench/suites/search.h"
-#include "lab/report/html.h"
+#include "lab/report/page.h"
 
 namespace heed::lab {
 

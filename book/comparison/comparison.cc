@@ -11,8 +11,8 @@
 #include "book/comparison/nn_layer.h"
 #include "heed/error.h"
 #include "lab/report/progress.h"
-#include "lab/training/compute.h"
 #include "lab/training/interrupt.h"
+#include "lab/training/side_by_side.h"
 
 namespace heed::lab {
 namespace {

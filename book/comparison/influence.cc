@@ -10,7 +10,7 @@
 #include <torch/csrc/autograd/autograd.h>
 
 #include "heed/nn/encoders.h"
-#include "lab/training/compute.h"
+#include "lab/training/side_by_side.h"
 
 namespace heed::lab {
 namespace {

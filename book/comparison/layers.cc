@@ -15,7 +15,7 @@
 #include "book/comparison/layers/lstmn.h"
 #include "book/comparison/layers/rnn.h"
 #include "book/comparison/layers/self_attentive.h"
-#include "lab/options/choice.h"
+#include "lab/options/fields.h"
 
 namespace heed::lab {
 namespace {

@@ -14,7 +14,7 @@
 #include "heed/nn/attention.h"
 #include "heed/nn/attention_models.h"
 #include "heed/nn/linear_encoders.h"
-#include "lab/training/compute.h"
+#include "lab/training/side_by_side.h"
 
 namespace heed::lab {
 namespace {

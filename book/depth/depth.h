@@ -11,7 +11,7 @@
 #include "book/depth/profile.h"
 #include "book/depth/training.h"
 #include "lab/data/corpus.h"
-#include "lab/data/objective.h"
+#include "lab/data/text.h"
 #include "lab/report/result_store.h"
 
 namespace heed::lab {

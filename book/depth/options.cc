@@ -5,8 +5,8 @@
 #include <limits>
 
 #include "heed/error.h"
-#include "lab/options/choice.h"
-#include "lab/report/shell_word.h"
+#include "lab/options/fields.h"
+#include "lab/report/printable.h"
 #include "lab/training/options.h"
 
 namespace heed::lab {

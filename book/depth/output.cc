@@ -8,7 +8,7 @@
 
 #include "book/depth/figures.h"
 #include "book/depth/findings.h"
-#include "lab/report/csv_text.h"
+#include "lab/report/figure.h"
 #include "lab/report/page.h"
 
 namespace heed::lab {

@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "book/depth/depth.h"
-#include "lab/report/html.h"
+#include "lab/report/page.h"
 
 namespace heed::lab {
 

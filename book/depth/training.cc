@@ -8,8 +8,8 @@
 #include "book/depth/profiler.h"
 #include "book/depth/stack.h"
 #include "lab/data/batches.h"
-#include "lab/training/divergence.h"
 #include "lab/training/fit.h"
+#include "lab/training/interrupt.h"
 #include "lab/training/sequence_model.h"
 #include "lab/training/side_by_side.h"
 

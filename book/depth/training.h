@@ -11,7 +11,7 @@
 #include "book/depth/options.h"
 #include "book/depth/profile.h"
 #include "lab/data/corpus.h"
-#include "lab/data/objective.h"
+#include "lab/data/text.h"
 #include "lab/runs/job.h"
 
 namespace heed::lab {

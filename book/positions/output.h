@@ -10,7 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "book/positions/positions.h"
-#include "lab/report/html.h"
+#include "lab/report/page.h"
 
 namespace heed::lab {
 

@@ -9,7 +9,7 @@
 #include "book/positions/portrait.h"
 #include "book/positions/scheme_table.h"
 #include "heed/error.h"
-#include "lab/report/shell_word.h"
+#include "lab/report/printable.h"
 #include "lab/runs/measurements.h"
 
 namespace heed::lab {

@@ -6,7 +6,7 @@
 #include "book/tasks/run.h"
 #include "heed/error.h"
 #include "heed/nn/position_choice.h"
-#include "lab/options/choice.h"
+#include "lab/options/fields.h"
 #include "lab/runs/contender.h"
 #include "lab/training/options.h"
 

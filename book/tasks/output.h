@@ -8,7 +8,7 @@
 
 #include "book/tasks/tasks.h"
 #include "lab/report/figure.h"
-#include "lab/report/html.h"
+#include "lab/report/page.h"
 
 namespace heed::lab {
 

@@ -7,8 +7,8 @@
 
 #include "book/tasks/translator.h"
 #include "lab/data/view.h"
+#include "lab/training/fit.h"
 #include "lab/training/sequence_model.h"
-#include "lab/training/step.h"
 
 namespace heed::lab {
 namespace {

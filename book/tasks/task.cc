@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "heed/error.h"
-#include "lab/options/choice.h"
+#include "lab/options/fields.h"
 
 namespace heed::lab {
 

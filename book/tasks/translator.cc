@@ -6,9 +6,9 @@
 
 #include <ATen/ATen.h>
 
+#include "lab/training/fit.h"
 #include "lab/training/initialisation.h"
 #include "lab/training/options.h"
-#include "lab/training/step.h"
 
 namespace heed::lab {
 namespace {

@@ -8,9 +8,8 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "lab/data/objective.h"
-#include "lab/data/passages.h"
 #include "lab/data/random.h"
+#include "lab/data/text.h"
 
 namespace heed::lab {
 

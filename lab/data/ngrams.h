@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "heed/ngrams.h"
-#include "lab/data/passages.h"
+#include "lab/data/text.h"
 
 namespace heed::lab {
 
@@ -22,6 +22,28 @@ struct CountedText {
 // Of orders 1 and 2 and of the order that loses least on the validation part; ascending, each once.
 std::vector<CountedText> CountText(const Passages& train, int64_t symbols, const std::vector<std::vector<int32_t>>& validation,
                                    const std::vector<std::vector<int32_t>>& test);
+
+// Counts how often each token stood behind its left neighbour, before its right one, and between both. Predicts a hidden token
+// from both neighbours; see DiscountedCounts, which falls back on the mean of the predictions from each neighbour, then on the
+// frequencies of tokens, then on a uniform one. Uses one neighbour alone if the other is hidden too or outside the window.
+class GapCounts {
+ public:
+  static constexpr int32_t kHidden = -1;
+
+  // Counts what ForEachCounted visits. There are `symbols` different ones.
+  GapCounts(const Passages& text, int64_t symbols);
+
+  // left, right: tokens, or kHidden. discount: between 0 and 1.
+  double Probability(int32_t left, int32_t token, int32_t right, double discount) const;
+
+ private:
+  double symbols_;
+  DiscountedCounts counts_;
+};
+
+// What it loses in nats per hidden token, where windows of `context` tokens hide as ForEachBatch does.
+CountedText CountGaps(const Passages& train, int64_t symbols, const std::vector<std::vector<int32_t>>& validation,
+                      const std::vector<std::vector<int32_t>>& test, int64_t context);
 
 }  // namespace heed::lab
 

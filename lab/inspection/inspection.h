@@ -7,12 +7,19 @@
 #include <string>
 #include <vector>
 
+#include <ATen/core/Tensor.h>
+
 #include "lab/inspection/reading.h"
 #include "lab/inspection/weight_map.h"
 
 namespace heed::lab {
 
-struct HeadAttention;
+// What a head gives its queries.
+struct HeadAttention {
+  int64_t layer, head;
+  at::Tensor weights;                             // float32 [tokens, tokens], contiguous
+  at::Tensor entropy, max_weight, mean_distance;  // float32 [tokens], of each query; nats, 1, tokens
+};
 
 // Means over all queries of a head.
 struct HeadStatistics {
@@ -52,6 +59,15 @@ struct Inspection {
 // again for each attempt. Throws as SelectHeads does, and Interruption.
 Inspection Inspect(const Reading& reading, const InspectionOptions& options,
                    const std::function<void(int64_t done, int64_t heads)>& on_head = {});
+
+// `wanted` sorted and without repetition; where it names no layers, or no heads, all of the model. Throws InvalidArgument that
+// names layers or heads where the model has no such one, and the encoder where it is not attention.
+HeadSelection SelectHeads(const Reading& reading, HeadSelection wanted);
+
+// Lets the model read once, and calls `visit` for every head of the selection, layer by layer. Weights live for a few heads at
+// a time. Throws Interruption on Ctrl-C.
+void ForEachHead(const Reading& reading, const HeadSelection& selection,
+                 const std::function<void(const HeadAttention&)>& visit);
 
 }  // namespace heed::lab
 

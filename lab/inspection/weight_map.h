@@ -7,9 +7,29 @@
 #include <string>
 #include <vector>
 
-#include "lab/inspection/weight_code.h"
-
 namespace heed::lab {
+
+// Attention weights in eight bits each, evenly spaced in their logarithm: code c > 0 stands for 2^((c - 255) /
+// steps_per_octave), so that 255 is 1; code 0 stands for 0 and for every weight that is nearer to it than 2^-kOctaves is.
+// Relative steps are what an eye and a logarithmic scale see alike everywhere.
+class WeightCode {
+ public:
+  static constexpr int kOctaves = 21;  // 4.8e-7: rows of thousands of keys lose less than a hundredth of a per cent to zero
+
+  static constexpr int kMostSteps = 254 / kOctaves;  // what eight bits have room for
+
+  // 1 to kMostSteps.
+  explicit WeightCode(int steps_per_octave) : steps_per_octave_(steps_per_octave) {}
+
+  int steps_per_octave() const { return steps_per_octave_; }
+  uint8_t Encode(double weight) const;  // of 0..1
+  double Decode(uint8_t code) const;
+  double least() const;           // the smallest weight that is not shown as 0
+  double relative_error() const;  // the most by which a decoded weight of least() or more is off, as a share of it
+
+ private:
+  int steps_per_octave_;
+};
 
 // How tokens make up the rows and columns of a map. Cell 0 is the first token alone, which so often is an attention sink; each
 // other cell is `bin` tokens, the last perhaps fewer.

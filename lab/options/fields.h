@@ -1,17 +1,19 @@
-// One description of a command's options. Their flags, their checks, their settings in JSON and the command that is printed
-// beside a figure all come from it.
+// One description of a command's options. Their flags, their checks, their settings in JSON, which are hostile until checked,
+// and the command that is printed beside a figure all come from it.
 #ifndef HEED_LAB_OPTIONS_FIELDS_H_
 #define HEED_LAB_OPTIONS_FIELDS_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <variant>
 #include <vector>
 
 #include <nlohmann/json.hpp>
 
-#include "lab/data/objective.h"
+#include "lab/data/text.h"
 
 namespace heed::lab {
 
@@ -83,6 +85,47 @@ nlohmann::ordered_json RunSettingsOf(const Fields& fields);
 // where `words` are quoted already, and an empty budget is none: the others are then the defaults.
 std::string CommandLine(const std::string& command, const std::string& words, const std::string& budget, const Fields& fields,
                         const Fields& of_budget, const std::filesystem::path& folder);
+
+// The encoders and positional schemes of heed/nn.
+std::vector<std::string> EncoderNames();
+std::vector<std::string> PositionSchemeNames();
+
+// Throws InvalidArgument that names the option: where nothing is chosen, a name is unknown (it lists those known), or a name is
+// given twice.
+void RequireKnown(const char* option, const std::vector<std::string>& chosen, const std::vector<std::string>& known);
+
+// Throws InvalidArgument that names the option, the value and the range, both ends of which are allowed.
+void RequireRange(const char* option, int64_t value, int64_t low, int64_t high);
+
+// Throws InvalidArgument that names the heads where they are not in 1..width, and the width where it is odd, where the heads do
+// not divide it, or where one of the schemes rotates pairs of a head's features and their number is odd.
+void RequireHeads(int64_t width, int64_t heads, const std::vector<std::string>& positions);
+
+// Of a contest. Throw InvalidArgument that names the option: where the paces are neither none nor one a contender, and where
+// the rates do not rise.
+void RequirePace(const std::vector<double>& step_seconds, std::size_t contenders);
+void RequireRising(const std::vector<double>& rates);
+
+// What is wrong with a file's contents; who reads the file puts its name before it.
+struct FieldError {
+  std::string message;
+};
+
+// All throw FieldError. A file is one JSON object, in which at most 64 levels are nested.
+nlohmann::ordered_json ParseSettings(const std::string& text);
+const nlohmann::ordered_json& Member(const nlohmann::ordered_json& object, const char* name);
+const nlohmann::ordered_json& ObjectIn(const nlohmann::ordered_json& object, const char* name);
+
+// A member of exactly this type.
+void ReadField(const nlohmann::ordered_json& object, const char* name, Field::Value field);
+template <class T>
+void ReadField(const nlohmann::ordered_json& object, const char* name, T& field) {
+  ReadField(object, name, Field::Value(&field));
+}
+
+// The fields by their names; one that is not there keeps its value where may_lack says that it may.
+void ReadFields(const nlohmann::ordered_json& object, const Fields& fields,
+                const std::function<bool(const std::string& name)>& may_lack = {});
 
 }  // namespace heed::lab
 

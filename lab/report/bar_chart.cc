@@ -5,8 +5,6 @@
 
 #include <fmt/core.h>
 
-#include "lab/report/draw.h"
-#include "lab/report/gnuplot.h"
 #include "lab/report/svg.h"
 
 namespace heed::lab {

@@ -4,7 +4,6 @@
 
 #include <fmt/core.h>
 
-#include "lab/report/draw.h"
 #include "lab/report/svg.h"
 
 namespace heed::lab {

@@ -14,7 +14,7 @@ struct Environment {
   std::string cpu;                        // the processor's own name as Linux tells it; "unknown" elsewhere
   std::vector<std::string> simd_targets;  // that the engine can use here, the best first
   int threads_available = 0;
-  std::string build = {};  // see BuildIdentity
+  std::string build = {};  // of the loaded objects, when it was first asked for; files with a build id may be copied
 };
 
 Environment ThisEnvironment();
@@ -25,6 +25,18 @@ nlohmann::ordered_json ToJson(const Environment& environment);
 // What a kept result depends on: version, libtorch, cpu, the best of the simd_targets, and build, without which another build
 // of the same version would find what it would not compute.
 nlohmann::ordered_json ResultSettings(const Environment& environment);
+
+// A file of machine code that the process has loaded: the program, heed's library, LibTorch's, the system's.
+struct LoadedObject {
+  std::string name;      // of the file, without its folder; empty for the program
+  std::string contents;  // the linker's build id, else size and time of the file's last change; empty where it has neither
+};
+
+// In the order in which they were loaded. The kernel's own object is left out: it computes nothing.
+std::vector<LoadedObject> LoadedObjects();
+
+// 16 hexadecimal digits, which differ where one of the objects does.
+std::string BuildIdentity(const std::vector<LoadedObject>& objects);
 
 }  // namespace heed::lab
 

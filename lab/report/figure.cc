@@ -1,26 +1,17 @@
 #include "lab/report/figure.h"
 
-#include <algorithm>
+#include <bit>
 #include <charconv>
 #include <cmath>
 #include <cstddef>
 
-#include "heed/error.h"
-#include "lab/report/csv_text.h"
-#include "lab/report/draw.h"
+#include <boost/algorithm/string/replace.hpp>
+
 #include "lab/report/file.h"
-#include "lab/report/npy.h"
+#include "lab/report/svg.h"
 
 namespace heed::lab {
 namespace {
-
-void RequirePlainName(const Figure& figure) {
-  const auto plain = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-';
-  };
-  if (figure.name.empty() || !std::ranges::all_of(figure.name, plain))
-    throw InvalidArgument("figure '" + figure.name + "': the name may hold letters, digits and '-' only");
-}
 
 std::string NameOr(const std::string& label, const char* otherwise) { return label.empty() ? otherwise : label; }
 
@@ -74,6 +65,11 @@ struct CsvFormatter {
   }
 };
 
+std::string Quoted(const std::string& text) {
+  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
+  return "\"" + boost::replace_all_copy(text, "\"", "\"\"") + "\"";
+}
+
 }  // namespace
 
 std::string FormatNumber(double value) {
@@ -96,7 +92,6 @@ FigureFiles FilesOf(const Figure& figure, const std::filesystem::path& directory
 }
 
 std::string WriteFigure(const Figure& figure, const std::filesystem::path& directory) {
-  RequirePlainName(figure);
   // Drawn before the first file is written: when gnuplot is missing, nothing is.
   std::string svg = std::visit([&](const auto& content) { return Draw(figure, content); }, figure.content);
   const FigureFiles files = FilesOf(figure, directory);
@@ -106,6 +101,39 @@ std::string WriteFigure(const Figure& figure, const std::filesystem::path& direc
   }
   WriteFile(files.svg, svg);
   return svg;
+}
+
+void CsvText::Line(const std::vector<std::string>& cells) {
+  const char* separator = "";
+  for (const std::string& cell : cells) {
+    text_ += separator + Quoted(cell);
+    separator = ",";
+  }
+  text_ += '\n';
+}
+
+std::string NpyHeader(const std::string& type, const std::vector<int64_t>& shape) {
+  constexpr char kMagic[] = "\x93NUMPY\x01";           // and, as the terminating zero, minor version 0
+  constexpr std::size_t kPrefix = sizeof(kMagic) + 2;  // the header's length follows as two bytes, low first
+  constexpr std::size_t kAlignment = 64;               // of the first value
+  const char order = std::endian::native == std::endian::little ? '<' : '>';
+  std::string header = std::string("{'descr': '") + order + type + "', 'fortran_order': False, 'shape': (";
+  // As Python writes a tuple: one of one item has a comma.
+  for (std::size_t i = 0; i < shape.size(); ++i) header += (i == 0 ? "" : ", ") + std::to_string(shape[i]);
+  header += shape.size() == 1 ? ",), }" : "), }";
+  const std::size_t unpadded = kPrefix + header.size() + 1;
+  header.append((kAlignment - unpadded % kAlignment) % kAlignment, ' ').push_back('\n');
+
+  std::string file(kMagic, sizeof(kMagic));
+  file.push_back(static_cast<char>(header.size() & 0xff));
+  file.push_back(static_cast<char>(header.size() >> 8));
+  return file + header;
+}
+
+std::string FormatNpy(int64_t rows, int64_t columns, const std::vector<double>& values) {
+  std::string file = NpyHeader("f8", {rows, columns});
+  file.append(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(double));
+  return file;
 }
 
 }  // namespace heed::lab

@@ -2,8 +2,10 @@
 #ifndef HEED_LAB_REPORT_FIGURE_H_
 #define HEED_LAB_REPORT_FIGURE_H_
 
+#include <cstdint>
 #include <filesystem>
 #include <string>
+#include <type_traits>
 #include <variant>
 #include <vector>
 
@@ -89,6 +91,40 @@ void RequireGnuplot();
 
 // The shortest text that reads back as the same double; the one format of numbers in CSV and JSON files.
 std::string FormatNumber(double value);
+
+// Comma-separated values (RFC 4180), line by line. Cells that hold a comma, a quote or the end of a line are quoted; numbers
+// read back as the same (FormatNumber).
+class CsvText {
+ public:
+  void Line(const std::vector<std::string>& cells);
+  template <class... Cells>
+  void Row(const Cells&... cells) {
+    Line({Cell(cells)...});
+  }
+
+  const std::string& text() const { return text_; }
+
+  static std::string Cell(const std::string& text) { return text; }
+  template <class Number>
+    requires std::is_arithmetic_v<Number>
+  static std::string Cell(Number number) {
+    if constexpr (std::is_integral_v<Number>) {
+      return std::to_string(number);
+    } else {
+      return FormatNumber(number);
+    }
+  }
+
+ private:
+  std::string text_;
+};
+
+// What precedes the values, in C order, of a .npy file (version 1.0, NumPy Enhancement Proposal 1). type: "f4" or "f8", in this
+// machine's byte order.
+std::string NpyHeader(const std::string& type, const std::vector<int64_t>& shape);
+
+// The bytes of a .npy file: float64, C order, shape (rows, columns). `values` has rows * columns entries.
+std::string FormatNpy(int64_t rows, int64_t columns, const std::vector<double>& values);
 
 }  // namespace heed::lab
 

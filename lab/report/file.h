@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <string>
 #include <string_view>
 
@@ -39,6 +40,39 @@ std::string_view WithoutByteOrderMark(std::string_view bytes);
 // The same. Throws FileError that begins with `name` and tells the byte at which they are no UTF-8. `first`: where they begin
 // in the text; `last`: whether they end it, else a character may go on behind them.
 std::string_view RequireUtf8(const std::string& name, std::string_view bytes, int64_t first = 0, bool last = true);
+
+// FNV-1a, 64 bits, of the bytes of both, as 16 hexadecimal digits. It tells contents apart that nobody made to look alike.
+std::string Fingerprint(std::string_view bytes, std::string_view more = {});
+
+// Takes the bytes of a file as they come. Those that do not begin as gzip writes them stay as they are.
+class Unpacker {
+ public:
+  explicit Unpacker(std::string name);
+  ~Unpacker();
+
+  // Appends what `bytes` hold to `to`; `last`: no others follow. Throws FileError that names the file: it is damaged or cut
+  // off, or `to` would have more than MostDataBytes().
+  void Append(std::string_view bytes, bool last, std::string& to);
+
+ private:
+  struct Stream;
+  void Inflate(std::string_view bytes, std::string& to);
+
+  std::string name_, begin_;
+  bool decided_ = false;
+  std::unique_ptr<Stream> stream_;  // none: the bytes are not compressed
+};
+
+// Whether bytes, or a file, begin as gzip writes them.
+bool IsCompressed(std::string_view bytes);
+bool IsCompressed(const std::filesystem::path& path);
+
+// Tries, before the work whose results are to be written: makes the folder and a file in it, and removes what was made. Throws
+// FileError that names the folder and the reason.
+void RequireWritableFolder(const std::filesystem::path& folder);
+
+// The same for the folder of a file; `file` itself must be a regular file, or not be there.
+void RequireWritableFile(const std::filesystem::path& file);
 
 }  // namespace heed::lab
 

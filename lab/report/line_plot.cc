@@ -5,9 +5,6 @@
 #include <set>
 #include <vector>
 
-#include "lab/report/draw.h"
-#include "lab/report/gnuplot.h"
-#include "lab/report/label_places.h"
 #include "lab/report/svg.h"
 
 namespace heed::lab {

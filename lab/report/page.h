@@ -8,9 +8,15 @@
 
 #include <nlohmann/json.hpp>
 
-#include "lab/report/html.h"
+#include "lab/report/figure.h"
 
 namespace heed::lab {
+
+struct Table {
+  std::string caption;
+  std::vector<std::string> header;
+  std::vector<std::vector<std::string>> rows;  // each as long as the header
+};
 
 // A page that another one names: its title, its place relative to that one, and what it says.
 struct PageLink {
@@ -19,8 +25,9 @@ struct PageLink {
   std::string text;
 };
 
-// What is added before the first section leads the page; a table of contents and the sections follow. Every file is written
-// beside and renamed; FileError.
+// One self-contained page, readable on a screen and on paper. What is added before the first section leads it; a table of
+// contents and the sections follow. It holds no script and forbids itself every request (Content-Security-Policy), so it can be
+// mailed and opened anywhere. Text is escaped. Every file is written beside and renamed; FileError.
 class Page {
  public:
   // Figures without a command of their own show this one, and these seeds unless they have theirs.
@@ -34,6 +41,8 @@ class Page {
   void Command(const std::string& command);  // to type
   void Name(const PageLink& link);
   void Show(const Table& table);
+  // The drawing, its caption, links to its files, which lie beside the page, and how it was made: the command, its seeds and
+  // this machine.
   void Show(Figure figure);
   void Keep(const std::string& name, const std::string& text);
   void KeepJson(const std::string& name, const nlohmann::ordered_json& json);

@@ -16,6 +16,9 @@ std::string Printable(std::string_view text, std::size_t most = std::string_view
 // The same of each line.
 std::string PrintableLines(std::string_view text, std::size_t most = std::string_view::npos);
 
+// The text as one word of a POSIX shell's command line: as it is where the shell takes it so, else in single quotes.
+std::string ShellWord(const std::string& text);
+
 }  // namespace heed::lab
 
 #endif  // HEED_LAB_REPORT_PRINTABLE_H_

@@ -1,10 +1,13 @@
-// What the drawings share: text, colours and ticks of a figure as SVG. Internal to lab/report.
+// The drawings, and what they share: text, colours and ticks of a figure as SVG and in scripts of gnuplot. Internal to
+// lab/report.
 #ifndef HEED_LAB_REPORT_SVG_H_
 #define HEED_LAB_REPORT_SVG_H_
 
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "lab/report/figure.h"
 
 namespace heed::lab {
 
@@ -48,6 +51,34 @@ std::string SvgTextUpwards(double x, double y, std::string_view text);
 
 // A whole drawing of the given size on the light background. `title` is what a screen reader says.
 std::string SvgDocument(int width, int height, std::string_view title, std::string_view body);
+
+// Places as near as can be to those wanted (least squares), in their order, at least `gap` apart and within [low, high], which
+// must hold them all.
+std::vector<double> SpreadApart(const std::vector<double>& wanted, double gap, double low, double high);
+
+// Whole SVG documents, one function a kind of picture; WriteFigure calls them.
+std::string Draw(const Figure& figure, const LinePlot& plot);   // by gnuplot
+std::string Draw(const Figure& figure, const BarChart& chart);  // by gnuplot
+std::string Draw(const Figure& figure, const HeatMap& map);
+std::string Draw(const Figure& figure, const Diagram& diagram);
+
+// `text` as a gnuplot string literal. Labels of tics are formats as well: double their '%' with GnuplotTicLabel.
+std::string GnuplotString(std::string_view text);
+std::string GnuplotTicLabel(std::string_view text);
+
+// The command that labels an axis ("x" or "y").
+std::string GnuplotLabel(const char* axis, std::string_view text);
+
+// A number that gnuplot reads; what is not finite becomes NaN, which GnuplotHeader declares as missing.
+std::string GnuplotNumber(double value);
+
+// Terminal, fonts, grid and border that all plots share.
+std::string GnuplotHeader(int width, int height);
+
+// Runs a script of the gnuplot program, 5.2 or later, that draws one picture and returns the SVG it printed, entitled `title`.
+// No shell is involved and no settings of the user are read. Throws FileError with gnuplot's own message, or saying that
+// gnuplot is missing.
+std::string RunGnuplot(const std::string& script, std::string_view title);
 
 }  // namespace heed::lab
 

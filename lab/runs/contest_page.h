@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "lab/report/figure.h"
-#include "lab/report/html.h"
+#include "lab/report/page.h"
 #include "lab/runs/contest.h"
 #include "lab/runs/measurements.h"
 

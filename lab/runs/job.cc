@@ -11,7 +11,6 @@
 
 #include "heed/error.h"
 #include "lab/report/progress.h"
-#include "lab/training/divergence.h"
 #include "lab/training/interrupt.h"
 #include "lab/training/side_by_side.h"
 

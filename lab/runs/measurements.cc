@@ -9,7 +9,7 @@
 #include <fmt/core.h>
 
 #include "heed/error.h"
-#include "lab/report/csv_text.h"
+#include "lab/report/figure.h"
 
 namespace heed::lab {
 namespace {

@@ -12,7 +12,7 @@
 #include "lab/runs/contest.h"
 #include "lab/runs/job.h"
 #include "lab/runs/measurements.h"
-#include "lab/training/divergence.h"
+#include "lab/training/interrupt.h"
 
 namespace heed::lab {
 namespace {

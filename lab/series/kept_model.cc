@@ -15,14 +15,14 @@
 #include "heed/safetensors.h"
 #include "heed/series_model.h"
 #include "lab/data/view.h"
-#include "lab/options/settings.h"
+#include "lab/options/fields.h"
 #include "lab/report/file.h"
 #include "lab/report/json.h"
 #include "lab/report/printable.h"
 #include "lab/series/examples.h"
 #include "lab/series/forecast.h"
-#include "lab/training/checkpoint.h"
 #include "lab/training/interrupt.h"
+#include "lab/training/trainer.h"
 
 namespace heed::lab {
 namespace {

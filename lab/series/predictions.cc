@@ -10,7 +10,7 @@
 
 #include "heed/error.h"
 #include "heed/safetensors.h"
-#include "lab/report/csv_text.h"
+#include "lab/report/figure.h"
 #include "lab/series/date.h"
 #include "lab/series/form.h"
 

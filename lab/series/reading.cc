@@ -14,7 +14,6 @@
 #include "heed/error.h"
 #include "heed/safetensors.h"
 #include "lab/report/file.h"
-#include "lab/report/fingerprint.h"
 #include "lab/series/columns.h"
 #include "lab/series/csv_sequences.h"
 #include "lab/series/data.h"

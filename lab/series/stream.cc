@@ -18,7 +18,6 @@
 #include "heed/input_file.h"
 #include "heed/safetensors.h"
 #include "lab/report/file.h"
-#include "lab/report/unpacker.h"
 #include "lab/series/csv_sequences.h"
 #include "lab/series/form.h"
 #include "lab/series/npy_file.h"

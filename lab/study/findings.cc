@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "lab/report/shell_word.h"
+#include "lab/report/printable.h"
 #include "lab/runs/contest_page.h"
 
 namespace heed::lab {

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "lab/options/settings.h"
+#include "lab/options/fields.h"
 #include "lab/report/file.h"
 #include "lab/report/page.h"
 #include "lab/runs/contest.h"

@@ -21,7 +21,7 @@
 #include "lab/report/prose.h"
 #include "lab/runs/contest.h"
 #include "lab/runs/measurements.h"
-#include "lab/training/learner.h"
+#include "lab/training/course.h"
 #include "lab/training/options.h"
 
 namespace heed::lab {

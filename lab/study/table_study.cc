@@ -10,7 +10,7 @@
 
 #include "heed/nn/safetensors.h"
 #include "lab/data/view.h"
-#include "lab/report/csv_text.h"
+#include "lab/report/figure.h"
 #include "lab/report/file.h"
 #include "lab/series/baselines.h"
 #include "lab/series/batches.h"
@@ -19,7 +19,6 @@
 #include "lab/training/fit.h"
 #include "lab/training/interrupt.h"
 #include "lab/training/sequence_model.h"
-#include "lab/training/step.h"
 
 namespace heed::lab {
 namespace {

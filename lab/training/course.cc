@@ -6,7 +6,7 @@
 #include <ATen/core/grad_mode.h>
 
 #include "heed/error.h"
-#include "lab/training/divergence.h"
+#include "lab/training/interrupt.h"
 
 namespace heed::lab {
 

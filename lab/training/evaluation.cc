@@ -13,11 +13,11 @@
 
 #include "heed/error.h"
 #include "lab/data/batches.h"
+#include "lab/training/data_parallel.h"
+#include "lab/training/fit.h"
 #include "lab/training/interrupt.h"
 #include "lab/training/language_model.h"
 #include "lab/training/ranks.h"
-#include "lab/training/sequence_parallel.h"
-#include "lab/training/step.h"
 
 namespace heed::lab {
 namespace {

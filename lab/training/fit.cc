@@ -2,15 +2,48 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <iterator>
+#include <limits>
 #include <mutex>
 #include <vector>
 
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/linalg_vector_norm.h>
+#include <c10/util/StringUtil.h>
 #include <torch/utils.h>
 
+#include "lab/report/figure.h"
 #include "lab/training/side_by_side.h"
 
 namespace heed::lab {
+namespace {
+
+constexpr const char* kAdvice = "; a lower lr or weight_decay may help";
+
+std::string Left(int64_t step) { return "training diverged at step " + std::to_string(step + 1); }
+
+// The largest size of an element tells of every NaN and infinity, and unlike a sum of squares it cannot overflow.
+bool IsFinite(const at::Tensor& tensor) {
+  if (tensor.numel() == 0 || !at::isFloatingType(tensor.scalar_type())) return true;
+  return std::isfinite(at::linalg_vector_norm(tensor, std::numeric_limits<double>::infinity()).item<double>());
+}
+
+double TrainStep(AdamW& optimizer, double clip, int64_t step, const NextLoss& next_loss, const BackwardPass& backward) {
+  optimizer.ClearGradients();
+  const at::Tensor loss = next_loss();
+  if (!backward) loss.backward();
+  const double number = backward ? backward(loss, step) : loss.item<double>(), gradient = optimizer.ClipGradients(clip);
+  if (!std::isfinite(number) || !std::isfinite(gradient)) {
+    throw Divergence(Left(step) + ": the loss is " + FormatNumber(number) + ", the norm of the gradient " +
+                     FormatNumber(gradient) + kAdvice);
+  }
+  optimizer.Step(step);
+  RequireFinite(Left(step), optimizer.parameters());
+  return number;
+}
+
+}  // namespace
 
 void BuildSeeded(uint64_t seed, const std::function<void()>& build) {
   static std::mutex generator;
@@ -59,6 +92,17 @@ FitReport Fit(torch::nn::Module& module, const TrainOptions& options, const Next
   Fit(optimizer, options.clip, 0, options.steps, next_loss, reported);
   module.eval();
   return report;
+}
+
+void RequireFinite(const std::string& where, const NamedTensors& tensors) {
+  const at::NoGradGuard no_grad;
+  for (const auto& [name, tensor] : tensors) {
+    if (!IsFinite(tensor)) throw Divergence(c10::str(where, ": the values of '", name, "' are not all finite", kAdvice));
+  }
+}
+
+void RequireFinite(const std::string& where, const std::string& name, double value) {
+  if (!std::isfinite(value)) throw Divergence(where + ": " + name + " is " + FormatNumber(value) + kAdvice);
 }
 
 }  // namespace heed::lab

@@ -1,9 +1,10 @@
-// The one loop of training, for every kind of module and of run.
+// The one loop of training, for every kind of module and of run, and the one rule for numbers that are no longer finite.
 #ifndef HEED_LAB_TRAINING_FIT_H_
 #define HEED_LAB_TRAINING_FIT_H_
 
 #include <cstdint>
 #include <functional>
+#include <string>
 
 #include <ATen/core/Tensor.h>
 #include <torch/nn/module.h>
@@ -11,7 +12,6 @@
 #include "lab/training/interrupt.h"
 #include "lab/training/optimizer.h"
 #include "lab/training/options.h"
-#include "lab/training/step.h"
 
 namespace heed::lab {
 
@@ -27,19 +27,23 @@ struct FitStep {
   double seconds, thread_seconds;
 };
 
+// Computes the gradients of a loss in step `step`, counted from 0, and returns the loss that they are of.
+using BackwardPass = std::function<double(const at::Tensor& loss, int64_t step)>;
+
 struct FitHooks {
   std::function<void(const FitStep& step)> on_step = {};  // after each
   // On Ctrl-C, before the next step: the place for an error that tells more than the Interruption that follows.
   std::function<void()> on_interrupt = {};
   std::function<bool()> interrupted = Interrupted;
-  BackwardPass backward = PlainBackward;
+  BackwardPass backward = {};  // the default: of the loss as it is
 };
 
 // Makes the next batch and returns its loss.
 using NextLoss = std::function<at::Tensor()>;
 
-// The steps from begin up to end, without it, counted from 0, of TrainStep. Throws Divergence (see there), and Interruption on
-// Ctrl-C.
+// The steps from begin up to end, without it, counted from 0: the gradient of the loss, no longer than `clip` (0: no limit),
+// and the update by it. Throws Divergence that names the step, counted from 1, where the loss or the norm of the gradient is
+// not finite, with the parameters as they were, or where a parameter is not finite after the update; Interruption on Ctrl-C.
 void Fit(AdamW& optimizer, double clip, int64_t begin, int64_t end, const NextLoss& next_loss, const FitHooks& hooks = {});
 
 struct FitReport {
@@ -54,6 +58,10 @@ FitReport Fit(torch::nn::Module& module, const TrainOptions& options, const Next
 // The median of what `step` returns, the seconds that it took, over as many calls as a second holds, five at least; two calls
 // go before, which also fill caches and pools of memory.
 double MedianSeconds(const std::function<double()>& step);
+
+// Throw Divergence that begins with `where` and names what is not finite. Tensors of whole numbers are.
+void RequireFinite(const std::string& where, const NamedTensors& tensors);
+void RequireFinite(const std::string& where, const std::string& name, double value);
 
 }  // namespace heed::lab
 

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "lab/data/text.h"
-#include "lab/data/vocabulary.h"
 
 namespace heed::lab {
 

@@ -4,6 +4,8 @@
 
 #include <stdexcept>
 
+#include "heed/error.h"
+
 namespace heed::lab {
 
 // From now on SIGINT and SIGTERM set a flag; a second one ends the process at once. To be called when all input has been read:
@@ -15,6 +17,13 @@ bool Interrupted();
 class Interruption : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
+};
+
+// The end of a training whose numbers are no longer finite. what() says which number it was and where; nothing that was
+// measured on such a model is a result.
+class Divergence : public Error {
+ public:
+  using Error::Error;
 };
 
 }  // namespace heed::lab

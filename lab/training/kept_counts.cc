@@ -8,18 +8,10 @@
 #include <ATen/ATen.h>
 
 #include "heed/nn/safetensors.h"
-#include "lab/options/settings.h"
 #include "lab/report/file.h"
 #include "lab/report/json.h"
 
 namespace heed::lab {
-namespace {
-
-using Json = nlohmann::ordered_json;
-
-constexpr int64_t kFormatOfCounts = 1;
-
-}  // namespace
 
 void WriteCounts(const KeptCounts& kept, const std::filesystem::path& folder) {
   Passages counted;
@@ -27,25 +19,20 @@ void WriteCounts(const KeptCounts& kept, const std::filesystem::path& folder) {
     counted.tokens.insert(counted.tokens.end(), kept.text.tokens.begin() + begin, kept.text.tokens.begin() + end);
     counted.ends.push_back(counted.size());
   });
-  const Json json = {{"format", kFormatOfCounts}, {"kind", "counts"},
-                     {"name", kept.name},         {"order", kept.order},
-                     {"discount", kept.discount}, {"vocabulary", EncodeUtf8(kept.vocabulary.characters())},
-                     {"training", kept.training}, {"reached", kept.reached}};
+  const nlohmann::ordered_json json = {{"format", 1},
+                                       {"kind", "counts"},
+                                       {"name", kept.name},
+                                       {"order", kept.order},
+                                       {"discount", kept.discount},
+                                       {"vocabulary", EncodeUtf8(kept.vocabulary.characters())},
+                                       {"training", kept.training},
+                                       {"reached", kept.reached}};
   MakeFolderOf(folder / "config.json");
   std::filesystem::remove(folder / "config.json");  // never are there settings beside the counts of another model
   nn::WriteSafetensors((folder / "model.safetensors").string(),
                        {{"tokens", at::tensor(counted.tokens, at::kInt)}, {"ends", at::tensor(counted.ends, at::kLong)}},
                        {{"format", "pt"}});
   WriteFile(folder / "config.json", JsonText(json, 1) + "\n");
-}
-
-bool HoldsCounts(const std::filesystem::path& folder) {
-  try {
-    const Json json = ParseSettings(ReadFile(folder / "config.json", kMostSettingsBytes));
-    return json.is_object() && json.value("kind", Json()) == "counts";
-  } catch (const FieldError&) {
-    return false;
-  }
 }
 
 Evaluation Evaluate(const CountingModel& model, const std::vector<int32_t>& tokens) {

@@ -16,9 +16,7 @@
 #include <nlohmann/json.hpp>
 
 #include "heed/counting_model.h"
-#include "lab/data/passages.h"
 #include "lab/data/text.h"
-#include "lab/data/vocabulary.h"
 #include "lab/training/evaluation.h"
 #include "lab/training/generation.h"
 
@@ -36,8 +34,6 @@ struct KeptCounts {
 
 // Throws FileError.
 void WriteCounts(const KeptCounts& kept, const std::filesystem::path& folder);
-// Whether the folder's config.json is one of these.
-bool HoldsCounts(const std::filesystem::path& folder);
 
 // Every token of a text but its first. Throws InvalidArgument where there is none.
 Evaluation Evaluate(const CountingModel& model, const std::vector<int32_t>& tokens);

@@ -11,7 +11,7 @@
 
 #include "heed/nn/encoders.h"
 #include "lab/data/batches.h"
-#include "lab/data/vocabulary.h"
+#include "lab/data/text.h"
 #include "lab/training/options.h"
 
 namespace heed::lab {

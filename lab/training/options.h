@@ -8,8 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "lab/data/objective.h"
-#include "lab/options/choice.h"
+#include "lab/data/text.h"
 #include "lab/options/fields.h"
 
 namespace heed::nn {

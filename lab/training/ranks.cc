@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <cstring>
 #include <exception>
 #include <new>
 #include <optional>
@@ -19,36 +18,27 @@
 #include "heed/nn/distributed.h"
 #include "heed/nn/process_group.h"
 #include "lab/report/json.h"
-#include "lab/training/divergence.h"
-#include "lab/training/rank_group.h"
+#include "lab/training/interrupt.h"
 
 namespace heed::lab {
 namespace {
 
 constexpr double kLongestTimeOut = 1e9;  // seconds; that of c10d counts milliseconds in 64 bits
 
-at::Tensor BytesOf(const std::string& text) {
-  at::Tensor bytes = at::empty({static_cast<int64_t>(text.size())}, at::kByte);
-  if (!text.empty()) std::memcpy(bytes.mutable_data_ptr(), text.data(), text.size());
-  return bytes;
-}
-
-std::string TextOf(const at::Tensor& bytes, int64_t size) {
-  return {static_cast<const char*>(bytes.const_data_ptr()), static_cast<std::size_t>(size)};
-}
-
-// Every rank's tensor, of one shape.
-std::vector<at::Tensor> AllGather(c10d::ProcessGroup& group, const at::Tensor& own) {
-  std::vector<std::vector<at::Tensor>> outputs(1);
-  for (int rank = 0; rank < group.getSize(); ++rank) outputs[0].push_back(at::empty_like(own));
-  std::vector<at::Tensor> inputs = {own};
-  group.allgather(outputs, inputs)->wait();
-  return outputs[0];
-}
-
-void Broadcast(c10d::ProcessGroup& group, const at::Tensor& tensor) {
+void Broadcast(c10d::ProcessGroup& group, const at::Tensor& tensor, int root = 0) {
+  c10d::BroadcastOptions options;
+  options.rootRank = root;
   std::vector<at::Tensor> tensors = {tensor};
-  group.broadcast(tensors)->wait();
+  group.broadcast(tensors, options)->wait();
+}
+
+// The text of the rank `root`, on every rank.
+std::string TextFrom(c10d::ProcessGroup& group, const std::string& own, int root) {
+  const at::Tensor size = at::full({1}, std::ssize(own), at::kLong);
+  Broadcast(group, size, root);
+  std::string text = group.getRank() == root ? own : std::string(static_cast<std::size_t>(size.item<int64_t>()), '\0');
+  if (!text.empty()) Broadcast(group, at::from_blob(text.data(), {std::ssize(text)}, at::kByte), root);
+  return text;
 }
 
 // An error of heed as text and back: a line for its kind, then the message.
@@ -186,28 +176,14 @@ bool Ranks::AnyOfSequence(bool own, const std::string& what) {
 std::vector<std::string> Ranks::Gather(const std::string& own, const std::string& what) {
   std::vector<std::string> texts;
   Await(what, [&] {
-    const at::Tensor bytes = BytesOf(own);
-    const std::vector<at::Tensor> sizes = AllGather(*group_->group, at::full({1}, bytes.numel(), at::kLong));
-    int64_t longest = 1;
-    for (const at::Tensor& size : sizes) longest = std::max(longest, size.item<int64_t>());
-    at::Tensor padded = at::zeros({longest}, at::kByte);
-    padded.narrow(0, 0, bytes.numel()).copy_(bytes);
-    const std::vector<at::Tensor> all = AllGather(*group_->group, padded);
-    for (std::size_t rank = 0; rank < all.size(); ++rank) texts.push_back(TextOf(all[rank], sizes[rank].item<int64_t>()));
+    for (int rank = 0; rank < size(); ++rank) texts.push_back(TextFrom(*group_->group, own, rank));
   });
   return texts;
 }
 
 std::string Ranks::FromFirst(const std::string& text, const std::string& what) {
   std::string received;
-  Await(what, [&] {
-    const at::Tensor size = at::full({1}, static_cast<int64_t>(text.size()), at::kLong);
-    Broadcast(*group_->group, size);
-    const int64_t bytes = size.item<int64_t>();
-    at::Tensor contents = first() ? BytesOf(text) : at::empty({bytes}, at::kByte);
-    if (bytes > 0) Broadcast(*group_->group, contents);
-    received = TextOf(contents, bytes);
-  });
+  Await(what, [&] { received = TextFrom(*group_->group, text, 0); });
   return received;
 }
 

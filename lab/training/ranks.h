@@ -2,6 +2,7 @@
 #ifndef HEED_LAB_TRAINING_RANKS_H_
 #define HEED_LAB_TRAINING_RANKS_H_
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -9,11 +10,18 @@
 #include <string>
 #include <vector>
 
+#include <ATen/core/Tensor.h>
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+
 #include "heed/error.h"
 
 namespace heed::lab {
 
-struct RankGroup;
+struct RankGroup {
+  c10::intrusive_ptr<c10d::ProcessGroup> group;
+  std::chrono::milliseconds time_out;                    // of this group and of those that are made within it
+  c10::intrusive_ptr<c10d::ProcessGroup> sequence = {};  // those that share this rank's sequences, where ranks do
+};
 
 // Another rank died, hangs or is too late. what() names what was waited for. The ranks are of no use any more.
 class RanksError : public Error {
@@ -79,6 +87,9 @@ void RequireGroups(int64_t sequence_ranks, int64_t size);
 
 // The same without ranks, where there are none.
 void OnFirst(Ranks* ranks, const std::function<void()>& act, const std::string& what);
+
+// The numbers of every rank's tensor become those of rank 0's; see Ranks.
+void TakeFromFirst(Ranks& ranks, const at::Tensor& tensor, const std::string& what);
 
 }  // namespace heed::lab
 

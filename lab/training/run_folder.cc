@@ -1,16 +1,23 @@
 #include "lab/training/run_folder.h"
 
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
 #include <sstream>
+#include <utility>
 
 #include <nlohmann/json.hpp>
 
 #include "heed/error.h"
-#include "lab/options/settings.h"
+#include "lab/options/fields.h"
 #include "lab/report/environment.h"
 #include "lab/report/file.h"
-#include "lab/report/fingerprint.h"
 #include "lab/report/json.h"
 #include "lab/report/printable.h"
+#include "lab/training/ranks.h"
 
 namespace heed::lab {
 namespace {
@@ -89,9 +96,11 @@ TextIdentity Identify(const Text& text) {
 
 void RunFolder::WriteConfig(const RunConfig& config) const { WriteFile(this->config(), JsonText(ToJson(config), 2) + "\n"); }
 
-RunConfig RunFolder::ReadConfig() const { return ParseConfig(ReadFile(config(), kMostSettingsBytes)); }
-
-RunConfig RunFolder::ParseConfig(const std::string& contents) const {
+RunConfig RunFolder::ReadConfig(Ranks* ranks) const {
+  std::string contents;
+  OnFirst(
+      ranks, [&] { contents = ReadFile(config(), kMostSettingsBytes); }, kOpens);
+  if (ranks != nullptr) contents = ranks->FromFirst(contents, kOpens);
   try {
     return FromJson(ParseSettings(contents));
   } catch (const FieldError& error) {
@@ -132,6 +141,24 @@ std::optional<ResultStore> StoreOf(const std::filesystem::path& folder, const Te
   nlohmann::ordered_json shared = {{"text", Identify(text).fingerprint}};
   shared.update(ResultSettings(ThisEnvironment()));
   return ResultStore(folder / "runs", shared);
+}
+
+FolderWatch::FolderWatch(std::filesystem::path path, std::string file)
+    : path_(std::move(path)), file_(std::move(file)), descriptor_(open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
+  if (descriptor_ < 0) throw FileError(path_.string() + ": the folder cannot be opened: " + std::strerror(errno));
+}
+
+FolderWatch::~FolderWatch() { close(descriptor_); }
+
+void FolderWatch::Check() const {
+  struct stat begun {
+  }, now{}, marker{};
+  const bool same = fstat(descriptor_, &begun) == 0 && stat(path_.c_str(), &now) == 0 && begun.st_dev == now.st_dev &&
+                    begun.st_ino == now.st_ino;
+  if (!same) throw FileError(path_.string() + ": the folder was removed or replaced during the work; nothing more is written");
+  if (fstatat(descriptor_, file_.c_str(), &marker, 0) != 0) {
+    throw FileError((path_ / file_).string() + ": the file was removed during the work; nothing more is written");
+  }
 }
 
 }  // namespace heed::lab

@@ -18,11 +18,14 @@
 #include <vector>
 
 #include "lab/data/text.h"
-#include "lab/data/vocabulary.h"
 #include "lab/report/result_store.h"
 #include "lab/training/options.h"
 
 namespace heed::lab {
+
+class Ranks;
+
+inline constexpr char kOpens[] = "rank 0, which opens the folder";  // what ranks wait for
 
 // Tells whether a text is the one that a run began with.
 struct TextIdentity {
@@ -60,9 +63,8 @@ class RunFolder {
 
   // All throw FileError that names the file and what is wrong. What is read is validated.
   void WriteConfig(const RunConfig& config) const;
-  RunConfig ReadConfig() const;
-  // The same of a text that config.json holds.
-  RunConfig ParseConfig(const std::string& contents) const;
+  // On every rank as rank 0 finds it, where there are ranks.
+  RunConfig ReadConfig(Ranks* ranks = nullptr) const;
   void WriteMetrics(const std::vector<Metrics>& metrics) const;
   // The lines up to `last_step`; later ones are not part of the checkpoint. None where there is no file.
   std::vector<Metrics> ReadMetrics(int64_t last_step) const;
@@ -73,6 +75,24 @@ class RunFolder {
 
 // Where an experiment on a text keeps its runs, below the folder of its page; nothing without a folder.
 std::optional<ResultStore> StoreOf(const std::filesystem::path& folder, const Text& text);
+
+// Checks that a folder is still the one in which work began: keeps it open, so that no other one can take its place unnoticed.
+class FolderWatch {
+ public:
+  // The folder `path`, in which the file `file` marks that it is whole. Throws FileError where there is none.
+  FolderWatch(std::filesystem::path path, std::string file);
+  ~FolderWatch();
+  FolderWatch(const FolderWatch&) = delete;
+  FolderWatch& operator=(const FolderWatch&) = delete;
+
+  // Throws FileError that names the folder where the path leads to another one or to none, or the file is gone.
+  void Check() const;
+
+ private:
+  std::filesystem::path path_;
+  std::string file_;
+  int descriptor_;
+};
 
 }  // namespace heed::lab
 

@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 
+#include <ATen/core/Tensor.h>
 #include <torch/nn/modules/embedding.h>
 #include <torch/nn/modules/linear.h>
 #include <torch/nn/pimpl.h>
@@ -60,6 +61,13 @@ class SequenceModelImpl : public torch::nn::Module {
 TORCH_MODULE(SequenceModel);
 
 int64_t ParameterCount(const torch::nn::Module& module);
+
+// The encoder's forward pass, with its own parameters, where step i of row b stands at times[b, i]: sinusoidal encodings and
+// rotations are those of the times, and ALiBi's distances are differences of times; a causal encoder sees the steps whose time
+// is not later. Schemes that do not take times (heed/scheme_formulas.h) are given the steps' numbers. X [batch, steps, width],
+// times float64 [batch, steps], valid_lens undefined or int64 [batch] -> [batch, steps, width].
+at::Tensor EncodeAt(nn::AttentionEncoderImpl& encoder, const at::Tensor& X, const at::Tensor& times,
+                    const at::Tensor& valid_lens = {});
 
 }  // namespace heed::lab
 

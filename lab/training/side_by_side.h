@@ -1,10 +1,12 @@
-// Many small pieces of work, several at a time.
+// LibTorch's threads and errors, and many small pieces of work, several at a time.
 #ifndef HEED_LAB_TRAINING_SIDE_BY_SIDE_H_
 #define HEED_LAB_TRAINING_SIDE_BY_SIDE_H_
 
 #include <atomic>
 #include <cstdint>
+#include <exception>
 #include <functional>
+#include <optional>
 #include <string>
 
 #include "lab/report/progress.h"
@@ -20,6 +22,29 @@ void SideBySide(int64_t tasks, int threads, Progress& progress, int64_t done_bef
 
 // Seconds that this thread has computed: what other programs and other work take does not count.
 double ThreadSeconds();
+
+// Those of LibTorch.
+void ComputeWith(int threads);
+int ComputeThreads();
+
+// Another number of threads for as long as it lives; threads that start meanwhile inherit it.
+class ThreadCount {
+ public:
+  explicit ThreadCount(int threads) { ComputeWith(threads); }
+  ~ThreadCount() { ComputeWith(outer_); }
+  ThreadCount(const ThreadCount&) = delete;
+  ThreadCount& operator=(const ThreadCount&) = delete;
+
+ private:
+  int outer_ = ComputeThreads();
+};
+
+struct ComputeError {
+  bool out_of_memory;
+  std::string text;  // without the backtrace
+};
+// Where LibTorch threw the error.
+std::optional<ComputeError> AsComputeError(const std::exception& error);
 
 }  // namespace heed::lab
 

@@ -10,32 +10,55 @@
 #include "heed/error.h"
 #include "lab/data/corpus.h"
 #include "lab/report/file.h"
-#include "lab/training/checkpoint.h"
-#include "lab/training/divergence.h"
-#include "lab/training/folder_watch.h"
 #include "lab/training/interrupt.h"
 #include "lab/training/ranks.h"
+#include "lab/training/run_folder.h"
 #include "lab/training/trainer.h"
 
 namespace heed::lab {
 namespace {
 
-constexpr const char* kOpens = "rank 0, which opens the folder";
-
-// Reports and checkpoints of a run.
+// A run in its folder: steps, reports and checkpoints.
 class Journal {
  public:
-  Journal(const RunFolder& folder, std::vector<Metrics> metrics, const TrainCallbacks& callbacks, Ranks* ranks)
-      : folder_(folder), ranks_(ranks), metrics_(std::move(metrics)), callbacks_(callbacks) {
+  Journal(Trainer& trainer, const RunFolder& folder, std::vector<Metrics> metrics, const TrainCallbacks& callbacks,
+          Ranks* ranks)
+      : trainer_(trainer), folder_(folder), ranks_(ranks), metrics_(std::move(metrics)), callbacks_(callbacks) {
     const auto watch = [this] { watch_.emplace(folder_.path(), folder_.config().filename().string()); };
     OnFirst(ranks_, watch, kOpens);
   }
 
-  void Report(Trainer& trainer) {
+  TrainResult Drive() {
+    const auto start = std::chrono::steady_clock::now();
+    if (callbacks_.on_start) callbacks_.on_start(trainer_.model(), trainer_.step());
+    FitHooks hooks;
+    hooks.on_step = [this](const FitStep& step) {
+      if (callbacks_.on_step) callbacks_.on_step(step.number, step.loss, trainer_.tokens_per_second());
+      Report();
+    };
+    hooks.on_interrupt = [this] { Interrupt(); };
+    Save();
     try {
-      metrics_.push_back(trainer.Report());
+      Report();  // the one that an earlier process was interrupted in
+      trainer_.Train(trainer_.steps(), hooks);
+    } catch (const Divergence& error) {
+      throw Divergence(error.what() + Saved() + ", with a lower --lr or --weight-decay");
+    } catch (const RanksError& error) {
+      throw RanksError(error.what() + Saved());
+    }
+    trainer_.optimizer().UseMeans();
+    trainer_.model()->eval();
+    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    return {std::make_shared<LanguageModel>(trainer_.model()), std::move(metrics_), seconds};
+  }
+
+ private:
+  void Report() {
+    if (!trainer_.ReportDue()) return;
+    try {
+      metrics_.push_back(trainer_.Report());
     } catch (const Interruption&) {
-      Interrupt(trainer);
+      Interrupt();
     }
     // Metrics first: lines beyond the checkpoint are dropped when a run resumes, missing ones would stay missing.
     const auto write = [this] {
@@ -43,86 +66,41 @@ class Journal {
       folder_.WriteMetrics(metrics_);
     };
     OnFirst(ranks_, write, "rank 0, which writes the metrics");
-    Save(trainer);
+    Save();
     if (callbacks_.on_report) callbacks_.on_report(metrics_.back());
   }
 
-  void Save(Trainer& trainer) {
-    const auto save = [&] {
+  void Save() {
+    const auto save = [this] {
       watch_->Check();
-      SaveCheckpoint(folder_, trainer);
+      SaveCheckpoint(folder_, trainer_);
       watch_->Check();
     };
-    OnFirst(ranks_, save, "rank 0, which writes the checkpoint of step " + std::to_string(trainer.step()));
-    saved_ = trainer.step();
+    OnFirst(ranks_, save, "rank 0, which writes the checkpoint of step " + std::to_string(trainer_.step()));
+    saved_ = trainer_.step();
   }
 
-  [[noreturn]] void Diverge(const Divergence& error) const {
-    throw Divergence(error.what() + std::string("; ") + Saved() + ", with a lower --lr or --weight-decay");
-  }
-
-  [[noreturn]] void Lose(const RanksError& error) const {
-    if (!saved_) throw error;
-    throw RanksError(error.what() + std::string("; ") + Saved());
-  }
-
-  [[noreturn]] void Interrupt(Trainer& trainer) {
-    Save(trainer);
-    throw Interruption("interrupted after step " + std::to_string(trainer.step()) + "; " + folder_.path().string() +
+  [[noreturn]] void Interrupt() {
+    Save();
+    throw Interruption("interrupted after step " + std::to_string(saved_) + "; " + folder_.path().string() +
                        " holds a checkpoint to resume from");
   }
 
-  std::vector<Metrics> TakeMetrics() { return std::move(metrics_); }
-
- private:
   std::string Saved() const {
-    return folder_.path().string() + " holds a checkpoint of step " + std::to_string(saved_.value_or(0)) +
+    return "; " + folder_.path().string() + " holds a checkpoint of step " + std::to_string(saved_) +
            ", from which --resume goes on";
   }
 
+  Trainer& trainer_;
   const RunFolder& folder_;
   Ranks* ranks_;
   std::optional<FolderWatch> watch_;  // of the folder, on rank 0
-  std::optional<int64_t> saved_;      // step of the last checkpoint
+  int64_t saved_ = 0;                 // step of the last checkpoint
   std::vector<Metrics> metrics_;
   const TrainCallbacks& callbacks_;
 };
 
-TrainResult Drive(Trainer& trainer, Journal& journal, const TrainCallbacks& callbacks) {
-  const auto start = std::chrono::steady_clock::now();
-  if (callbacks.on_start) callbacks.on_start(trainer.model(), trainer.step());
-  const auto report = [&] {
-    if (trainer.ReportDue()) journal.Report(trainer);
-  };
-  FitHooks hooks;
-  hooks.on_step = [&](const FitStep& step) {
-    if (callbacks.on_step) callbacks.on_step(step.number, step.loss, trainer.tokens_per_second());
-    report();
-  };
-  hooks.on_interrupt = [&] { journal.Interrupt(trainer); };
-  journal.Save(trainer);
-  try {
-    report();  // the one that an earlier process was interrupted in
-    trainer.Train(trainer.steps(), hooks);
-  } catch (const Divergence& error) {
-    journal.Diverge(error);
-  } catch (const RanksError& error) {
-    journal.Lose(error);
-  }
-  trainer.optimizer().UseMeans();
-  trainer.model()->eval();
-  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  return {std::make_shared<LanguageModel>(trainer.model()), journal.TakeMetrics(), seconds};
-}
-
 }  // namespace
-
-RunConfig ReadConfig(const RunFolder& folder, Ranks* ranks) {
-  if (ranks == nullptr) return folder.ReadConfig();
-  std::string contents;
-  ranks->OnFirst([&] { contents = ReadFile(folder.config(), kMostSettingsBytes); }, kOpens);
-  return folder.ParseConfig(ranks->FromFirst(contents, kOpens));
-}
 
 TrainResult Train(const Text& text, const TrainOptions& options, const RunFolder& folder, const TrainCallbacks& callbacks,
                   Ranks* ranks) {
@@ -141,13 +119,12 @@ TrainResult Train(const Text& text, const TrainOptions& options, const RunFolder
   trainer.Share();
   OnFirst(
       ranks, [&] { folder.WriteConfig(config); }, kOpens);
-  Journal journal(folder, {}, callbacks, ranks);
-  return Drive(trainer, journal, callbacks);
+  return Journal(trainer, folder, {}, callbacks, ranks).Drive();
 }
 
 TrainResult Resume(const Text& text, const RunFolder& folder, const TrainCallbacks& callbacks,
                    const std::optional<TrainOptions>& changed, Ranks* ranks) {
-  RunConfig config = ReadConfig(folder, ranks);
+  RunConfig config = folder.ReadConfig(ranks);
   if (changed) config.options = *changed;
   const TextIdentity identity = Identify(text);
   if (identity.characters != config.text.characters || identity.fingerprint != config.text.fingerprint) {
@@ -167,8 +144,7 @@ TrainResult Resume(const Text& text, const RunFolder& folder, const TrainCallbac
   std::vector<Metrics> metrics;
   OnFirst(
       ranks, [&] { metrics = folder.ReadMetrics(trainer.last_report()); }, kOpens);
-  Journal journal(folder, std::move(metrics), callbacks, ranks);
-  return Drive(trainer, journal, callbacks);
+  return Journal(trainer, folder, std::move(metrics), callbacks, ranks).Drive();
 }
 
 }  // namespace heed::lab

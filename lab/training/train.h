@@ -50,9 +50,6 @@ TrainResult Train(const Text& text, const TrainOptions& options, const RunFolder
 TrainResult Resume(const Text& text, const RunFolder& folder, const TrainCallbacks& callbacks = {},
                    const std::optional<TrainOptions>& changed = std::nullopt, Ranks* ranks = nullptr);
 
-// The folder's settings, on every rank as rank 0 finds them. Throws FileError.
-RunConfig ReadConfig(const RunFolder& folder, Ranks* ranks);
-
 }  // namespace heed::lab
 
 #endif  // HEED_LAB_TRAINING_TRAIN_H_

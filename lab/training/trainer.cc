@@ -2,19 +2,23 @@
 
 #include <algorithm>
 #include <mutex>
+#include <sstream>
 #include <utility>
 
 #include <ATen/CPUGeneratorImpl.h>
+#include <ATen/core/grad_mode.h>
+#include <fmt/core.h>
 #include <torch/utils.h>
 #include <nlohmann/json.hpp>
 
 #include "heed/error.h"
+#include "heed/nn/safetensors.h"
 #include "lab/report/json.h"
-#include "lab/training/checkpoint.h"
-#include "lab/training/divergence.h"
+#include "lab/training/data_parallel.h"
 #include "lab/training/evaluation.h"
-#include "lab/training/rank_group.h"
-#include "lab/training/sequence_parallel.h"
+#include "lab/training/fit.h"
+#include "lab/training/interrupt.h"
+#include "lab/training/ranks.h"
 
 namespace heed::lab {
 namespace {
@@ -37,6 +41,26 @@ std::unique_ptr<DataParallel> ParallelOf(Ranks* ranks, const TrainOptions& optio
 
 at::Generator TorchGenerator() { return at::detail::getDefaultCPUGenerator(); }
 
+std::string Describe(const at::Tensor& tensor) {
+  std::ostringstream text;
+  text << tensor.scalar_type() << " " << tensor.sizes();
+  return text.str();
+}
+
+// Any encoder has at least one square matrix of the width in each layer, and a learned table has a row for each step.
+void RequirePlausible(const RunConfig& config, const nn::Safetensors& weights, const std::string& path) {
+  double stored = 0.0;
+  for (const auto& [name, tensor] : weights.tensors) stored += static_cast<double>(tensor.numel());
+  const ModelOptions& model = config.options.model;
+  const double width = static_cast<double>(model.width);
+  const double per_layer = width * (width + 2.0 * static_cast<double>(FeedForwardWidth(model)));
+  double least = static_cast<double>(model.layers) * per_layer + width * static_cast<double>(config.vocabulary.size());
+  if (model.position == "learned") least += width * static_cast<double>(model.context);
+  if (least > stored) {
+    throw FileError(path + ": it holds fewer weights than the model that config.json beside it describes");
+  }
+}
+
 }  // namespace
 
 Trainer::Trainer(Corpus corpus, const TrainOptions& options, Ranks* ranks)
@@ -50,17 +74,13 @@ Trainer::Trainer(Corpus corpus, const TrainOptions& options, Ranks* ranks)
   model_->train();
 }
 
-void Trainer::Count(const FitStep& step) {
-  step_ = step.number;
-  loss_sum_ += step.loss;
-  ++timed_steps_;
-  seconds_ += step.seconds;
-}
-
 void Trainer::Train(int64_t until, const FitHooks& hooks) {
   FitHooks counted = hooks;
   counted.on_step = [&](const FitStep& step) {
-    Count(step);
+    step_ = step.number;
+    loss_sum_ += step.loss;
+    ++timed_steps_;
+    seconds_ += step.seconds;
     if (hooks.on_step) hooks.on_step(step);
   };
   if (parallel_) {
@@ -157,6 +177,64 @@ void Trainer::Restore(const nn::Safetensors& state, const std::string& path) {
     throw FileError(path + ": the state of the run contradicts itself: step " + std::to_string(step_) + " of " +
                     std::to_string(options_.steps) + ", last report at " + std::to_string(last_report_));
   }
+}
+
+void CopyTensors(const std::map<std::string, at::Tensor>& from, const NamedTensors& to, const std::string& path) {
+  for (const auto& [name, target] : to) {
+    const auto source = from.find(name);
+    if (source == from.end()) throw FileError(fmt::format("{}: tensor '{}' is missing", path, name));
+    if (source->second.sizes() != target.sizes() || source->second.scalar_type() != target.scalar_type()) {
+      throw FileError(
+          fmt::format("{}: tensor '{}' is {}; the model needs {}", path, name, Describe(source->second), Describe(target)));
+    }
+  }
+  if (from.size() > to.size()) {
+    std::map<std::string, at::Tensor> left = from;
+    for (const auto& [name, target] : to) left.erase(name);
+    throw FileError(path + ": tensor '" + left.begin()->first + "' is unknown to the model");
+  }
+  const at::NoGradGuard no_grad;
+  for (const auto& [name, target] : to) target.copy_(from.at(name));
+}
+
+void SaveCheckpoint(const RunFolder& folder, Trainer& trainer) {
+  const nn::Safetensors state = trainer.State();
+  RequireFinite("checkpoint of step " + std::to_string(trainer.step()),
+                NamedTensors(state.tensors.begin(), state.tensors.end()));
+  nn::WriteSafetensors(folder.checkpoint().string(), state.tensors, state.metadata);
+  std::map<std::string, at::Tensor> weights;
+  const MeansInUse means(trainer.optimizer());
+  for (const auto& parameter : trainer.model()->named_parameters()) {
+    weights.emplace(parameter.key(), parameter.value().detach());
+  }
+  nn::WriteSafetensors(folder.model().string(), weights, {{"format", "pt"}, {"step", std::to_string(trainer.step())}});
+}
+
+Trainer LoadTrainer(const RunFolder& folder, const RunConfig& config, Corpus corpus, Ranks* ranks) {
+  const char* const what = "rank 0, which reads the checkpoint";
+  const std::string path = folder.checkpoint().string();
+  nn::Safetensors state;
+  const auto read = [&] {
+    state = nn::ReadSafetensors(path);
+    RequirePlausible(config, state, path);
+  };
+  OnFirst(ranks, read, what);
+  Trainer trainer(std::move(corpus), config.options, ranks);
+  OnFirst(
+      ranks, [&] { trainer.Restore(state, path); }, what);
+  trainer.Share();
+  return trainer;
+}
+
+LanguageModel LoadModel(const RunFolder& folder, nn::LengthPolicy beyond) {
+  const RunConfig config = folder.ReadConfig();
+  const std::string path = folder.model().string();
+  const nn::Safetensors weights = nn::ReadSafetensors(path);
+  RequirePlausible(config, weights, path);
+  LanguageModel model(config.options.model, config.vocabulary, beyond);
+  CopyTensors(weights.tensors, NamedParameters(*model), path);
+  model->eval();
+  return model;
 }
 
 }  // namespace heed::lab

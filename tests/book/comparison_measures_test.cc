@@ -10,7 +10,7 @@
 #include "book/comparison/influence.h"
 #include "book/comparison/layers.h"
 #include "book/comparison/power_law.h"
-#include "lab/options/choice.h"
+#include "lab/options/fields.h"
 
 namespace heed::lab {
 namespace {

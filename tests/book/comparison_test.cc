@@ -24,9 +24,9 @@
 #include "book/comparison/nn_layer.h"
 #include "book/comparison/output.h"
 #include "heed/error.h"
-#include "lab/options/choice.h"
-#include "lab/report/html.h"
-#include "lab/training/compute.h"
+#include "lab/options/fields.h"
+#include "lab/report/page.h"
+#include "lab/training/side_by_side.h"
 #include "tests/lab/waves.h"
 #include "tests/scratch_folder.h"
 

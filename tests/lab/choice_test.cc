@@ -1,4 +1,4 @@
-#include "lab/options/choice.h"
+#include "lab/options/fields.h"
 
 #include <limits>
 

@@ -16,7 +16,6 @@
 #include "heed/error.h"
 #include "lab/report/file.h"
 #include "lab/runs/contest_page.h"
-#include "lab/training/divergence.h"
 #include "lab/training/interrupt.h"
 #include "tests/error_text.h"
 #include "tests/scratch_folder.h"

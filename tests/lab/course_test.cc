@@ -10,7 +10,7 @@
 
 #include "heed/error.h"
 #include "lab/runs/contest.h"
-#include "lab/training/divergence.h"
+#include "lab/training/interrupt.h"
 #include "tests/error_text.h"
 
 namespace heed::lab {

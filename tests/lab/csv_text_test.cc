@@ -1,4 +1,4 @@
-#include "lab/report/csv_text.h"
+#include "lab/report/figure.h"
 
 #include <limits>
 

@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "heed/error.h"
-#include "lab/report/shell_word.h"
+#include "lab/report/printable.h"
 #include "tests/error_text.h"
 
 namespace heed::lab {

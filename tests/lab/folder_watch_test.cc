@@ -1,4 +1,4 @@
-#include "lab/training/folder_watch.h"
+#include "lab/training/run_folder.h"
 
 #include <fstream>
 

@@ -1,4 +1,4 @@
-#include "lab/data/gaps.h"
+#include "lab/data/ngrams.h"
 
 #include <gtest/gtest.h>
 

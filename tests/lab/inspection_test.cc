@@ -7,8 +7,6 @@
 #include <nlohmann/json.hpp>
 
 #include "heed/error.h"
-#include "lab/inspection/arrays.h"
-#include "lab/inspection/head_attention.h"
 #include "lab/inspection/page.h"
 #include "lab/report/file.h"
 #include "lab/series/kept_model.h"

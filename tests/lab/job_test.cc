@@ -14,7 +14,6 @@
 
 #include "heed/error.h"
 #include "lab/report/file.h"
-#include "lab/training/divergence.h"
 #include "lab/training/interrupt.h"
 #include "tests/error_text.h"
 #include "tests/scratch_folder.h"

@@ -1,4 +1,4 @@
-#include "lab/report/label_places.h"
+#include "lab/report/svg.h"
 
 #include <gtest/gtest.h>
 

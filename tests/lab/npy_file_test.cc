@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "heed/error.h"
+#include "lab/report/figure.h"
 #include "lab/report/file.h"
-#include "lab/report/npy.h"
 #include "lab/series/data.h"
 #include "tests/error_text.h"
 #include "tests/scratch_folder.h"

@@ -1,4 +1,4 @@
-#include "lab/report/npy.h"
+#include "lab/report/figure.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "lab/report/output_place.h"
+#include "lab/report/file.h"
 
 #include <sys/stat.h>
 

@@ -10,7 +10,6 @@
 #include "heed/error.h"
 #include "heed/utf8.h"
 #include "lab/data/text.h"
-#include "lab/report/gnuplot.h"
 #include "lab/report/svg.h"
 #include "lab/series/data.h"
 #include "lab/series/npy_file.h"

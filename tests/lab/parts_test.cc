@@ -1,4 +1,4 @@
-#include "lab/data/parts.h"
+#include "lab/data/corpus.h"
 
 #include <algorithm>
 #include <set>

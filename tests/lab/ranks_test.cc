@@ -13,7 +13,7 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
-#include "lab/training/divergence.h"
+#include "lab/training/interrupt.h"
 #include "tests/lab/thread_ranks.h"
 
 namespace heed::lab {

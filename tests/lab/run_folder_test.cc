@@ -9,8 +9,8 @@
 #include "heed/error.h"
 #include "heed/nn/positions.h"
 #include "lab/report/file.h"
-#include "lab/training/checkpoint.h"
 #include "lab/training/train.h"
+#include "lab/training/trainer.h"
 #include "tests/lab/sample_runs.h"
 #include "tests/scratch_folder.h"
 

@@ -1,5 +1,4 @@
 // Ranks that share sequences: their gradients, losses and tokens beside those of one process.
-#include "lab/training/sequence_parallel.h"
 
 #include <string>
 #include <utility>

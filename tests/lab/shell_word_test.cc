@@ -1,4 +1,4 @@
-#include "lab/report/shell_word.h"
+#include "lab/report/printable.h"
 
 #include <stdio.h>
 

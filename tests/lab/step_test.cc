@@ -1,4 +1,3 @@
-#include "lab/training/step.h"
 
 #include <cmath>
 #include <limits>
@@ -8,9 +7,9 @@
 #include <torch/nn/modules/linear.h>
 
 #include "lab/report/file.h"
-#include "lab/training/checkpoint.h"
 #include "lab/training/fit.h"
 #include "lab/training/train.h"
+#include "lab/training/trainer.h"
 #include "tests/error_text.h"
 #include "tests/lab/sample_runs.h"
 #include "tests/scratch_folder.h"

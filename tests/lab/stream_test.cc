@@ -14,8 +14,8 @@
 
 #include "heed/error.h"
 #include "lab/data/random.h"
+#include "lab/report/figure.h"
 #include "lab/report/file.h"
-#include "lab/report/npy.h"
 #include "lab/series/batches.h"
 #include "lab/series/csv_table.h"
 #include "lab/series/npy_file.h"

@@ -13,7 +13,6 @@
 #include "lab/series/data.h"
 #include "lab/study/study.h"
 #include "lab/training/sequence_model.h"
-#include "lab/training/timed_attention.h"
 #include "tests/error_text.h"
 #include "tests/scratch_folder.h"
 

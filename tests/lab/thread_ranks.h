@@ -11,7 +11,6 @@
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
 
 #include "heed/nn/process_group.h"
-#include "lab/training/rank_group.h"
 #include "lab/training/ranks.h"
 
 namespace heed::lab {

@@ -11,7 +11,6 @@
 #include "heed/nn/positions.h"
 #include "heed/nn/structured_attention.h"
 #include "lab/data/corpus.h"
-#include "lab/training/checkpoint.h"
 #include "lab/training/evaluation.h"
 #include "lab/training/interrupt.h"
 #include "lab/training/trainer.h"

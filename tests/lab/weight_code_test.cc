@@ -1,4 +1,4 @@
-#include "lab/inspection/weight_code.h"
+#include "lab/inspection/weight_map.h"
 
 #include <cmath>
 

@@ -20,7 +20,7 @@
 #include "lab/series/forecast.h"
 #include "lab/series/kept_model.h"
 #include "lab/series/predictions.h"
-#include "lab/training/checkpoint.h"
+#include "lab/training/trainer.h"
 #include "tests/error_text.h"
 #include "tests/scratch_folder.h"
 
