@@ -103,7 +103,11 @@ struct BackwardTangentCall {
     if (!absent[5]) tangents.d_lse = t_d_lse.Exact();
     return tangents;
   }
-  reference::RowGradients RowGradients() const { return {.lse = absent[4] ? std::vector<double>() : d_lse.Exact()}; }
+  reference::RowGradients RowGradients() const {
+    reference::RowGradients d_rows;
+    if (!absent[4]) d_rows.lse = d_lse.Exact();
+    return d_rows;
+  }
   reference::Result Expected() const {
     return reference::Compute(setup.attention, q.Doubles(), k.Doubles(), v.Doubles(), d_out.Doubles(), RowGradients(), Exact());
   }

@@ -54,8 +54,10 @@ class RowReader {
     const std::byte* at = row + c * kBytes;
     if constexpr (kElement == core::ElementOf<T>()) {
       return hn::LoadU(d, reinterpret_cast<const T*>(at));
+#if HWY_TARGET != HWY_SCALAR
     } else if constexpr (hn::MaxLanes(D()) > 1) {
       return LoadWide<kElement>(d, at);
+#endif
     } else {
       return hn::Set(d, LoadNarrow(at, kElement));
     }
@@ -125,6 +127,11 @@ class FourSums {
   HWY_INLINE FourSums() {}
 
   HWY_INLINE void Add(D d, int part, V a, V b, V c, V e) {
+#if HWY_TARGET == HWY_SCALAR
+    static_assert(kVectors == 4);
+    blocks_[0][part] = a, blocks_[1][part] = b, blocks_[2][part] = c, blocks_[3][part] = e;
+    static_cast<void>(d);
+#else
     const V ab = hn::Add(hn::InterleaveLower(d, a, b), hn::InterleaveUpper(d, a, b));
     const V ce = hn::Add(hn::InterleaveLower(d, c, e), hn::InterleaveUpper(d, c, e));
     if constexpr (kVectors == 2) {
@@ -135,18 +142,24 @@ class FourSums {
       const auto upper = hn::InterleaveUpper(pairs, hn::BitCast(pairs, ab), hn::BitCast(pairs, ce));
       blocks_[0][part] = hn::Add(hn::BitCast(d, lower), hn::BitCast(d, upper));
     }
+#endif
   }
 
   HWY_INLINE void Store(D d, T* sums) {
 #pragma GCC unroll 4
     for (int x = 0; x < kVectors; ++x) {
-      hn::StoreU(SumBlocks(d, SumParts(d, blocks_[x])), hn::CappedTag<T, 4 / kVectors>(), sums + x * (4 / kVectors));
+      const V sum = SumParts(d, blocks_[x]);
+#if HWY_TARGET == HWY_SCALAR
+      sums[x] = hn::GetLane(sum);
+#else
+      hn::StoreU(SumBlocks(d, sum), hn::CappedTag<T, 4 / kVectors>(), sums + x * (4 / kVectors));
+#endif
     }
   }
 
  private:
   // As many vectors hold four sums in each block.
-  static constexpr int kVectors = static_cast<int>(sizeof(T) / 4);
+  static constexpr int kVectors = hn::MaxLanes(D()) == 1 ? 4 : static_cast<int>(sizeof(T) / 4);
   V blocks_[kVectors][kSumParts<D>];
 };
 

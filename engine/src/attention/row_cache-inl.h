@@ -31,6 +31,7 @@ inline BrainRows BrainRowsOf(const StoredRows<const std::byte>& rows) {
 // to[x] = even[x], and odd[x] above it; nothing above it where odd is null.
 inline void LaySideBySide(const uint16_t* even, const uint16_t* odd, int64_t count, uint32_t* to) {
   int64_t x = 0;
+#if HWY_TARGET != HWY_SCALAR
   const hn::ScalableTag<uint32_t> d;
   const hn::Rebind<uint16_t, decltype(d)> half;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
@@ -39,6 +40,7 @@ inline void LaySideBySide(const uint16_t* even, const uint16_t* odd, int64_t cou
     const auto upper = odd ? hn::ShiftLeft<16>(hn::PromoteTo(d, hn::LoadU(half, odd + x))) : hn::Zero(d);
     hn::StoreU(hn::Or(lower, upper), d, to + x);
   }
+#endif
   for (; x < count; ++x) to[x] = even[x] | (odd ? uint32_t{odd[x]} << 16 : 0U);
 }
 

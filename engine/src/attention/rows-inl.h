@@ -93,6 +93,7 @@ inline void StoreNarrow(float value, core::Element element, std::byte* at) {
   std::memcpy(at, &bits, sizeof(bits));
 }
 
+#if HWY_TARGET != HWY_SCALAR
 // 16-bit elements as floats; those of bfloat16 are their upper halves.
 template <core::Element kElement, class D, class V16>
 HWY_INLINE hn::Vec<D> Widen(D d, V16 narrow) {
@@ -106,7 +107,9 @@ template <core::Element kElement, class D>
 HWY_INLINE hn::Vec<D> LoadWide(D d, const std::byte* from) {
   return Widen<kElement>(d, hn::LoadU(hn::Rebind<uint16_t, D>(), reinterpret_cast<const uint16_t*>(from)));
 }
+#endif
 
+#if HWY_TARGET != HWY_SCALAR
 // Calls step(d, c) for the elements c .. that a vector of d takes, first for whole vectors, then for what is left in shorter
 // ones, until it says false; returns the first element not taken.
 template <class Step>
@@ -121,14 +124,18 @@ HWY_INLINE int64_t ForVectors(int64_t count, const Step& step) {
   walk(hn::CappedTag<float, 4>());
   return c;
 }
+#endif
 
 inline void WidenRow(const std::byte* from, core::Element element, int64_t count, float* to) {
+  int64_t c = 0;
+#if HWY_TARGET != HWY_SCALAR
   const bool brain = element == core::Element::kBFloat16;
-  int64_t c = ForVectors(count, [&](auto d, int64_t begin) HWY_ATTR {
+  c = ForVectors(count, [&](auto d, int64_t begin) HWY_ATTR {
     const std::byte* at = from + 2 * begin;
     hn::StoreU(brain ? LoadWide<core::Element::kBFloat16>(d, at) : LoadWide<core::Element::kFloat16>(d, at), d, to + begin);
     return true;
   });
+#endif
   for (; c < count; ++c) to[c] = LoadNarrow(from + 2 * c, element);
 }
 
@@ -178,9 +185,11 @@ HWY_INLINE void ScaleRow(const T* from, int64_t width, T factor, T* to) {
 
 // Rounds neighbouring elements to nearest, ties to even, as ToBFloat16 and ToFloat16 do.
 inline void NarrowRow(const float* from, int64_t count, core::Element element, std::byte* to) {
+  int64_t c = 0;
+#if HWY_TARGET != HWY_SCALAR
   auto* bits = reinterpret_cast<uint16_t*>(to);
   const bool vectors = element == core::Element::kBFloat16 || HEED_SIMD_FLOAT16;
-  int64_t c = ForVectors(vectors ? count : 0, [&](auto d, int64_t begin) HWY_ATTR {
+  c = ForVectors(vectors ? count : 0, [&](auto d, int64_t begin) HWY_ATTR {
     using D = decltype(d);
     const hn::Rebind<uint16_t, D> d16;
     const hn::RebindToUnsigned<D> d32;
@@ -198,6 +207,7 @@ inline void NarrowRow(const float* from, int64_t count, core::Element element, s
     hn::StoreU(hn::DemoteTo(d16, hn::BitCast(hn::RebindToSigned<D>(), rounded)), d16, bits + begin);
     return true;
   });
+#endif
   for (; c < count; ++c) StoreNarrow(from[c], element, to + 2 * c);
 }
 
@@ -230,7 +240,9 @@ void StoreRow(const T* from, int64_t width, const StoredRows<std::byte>& rows, i
 
 // Subtracts from a row what StoreRow made of it in 16-bit elements; 0 where that is no finite number.
 inline void SubtractStored(float* row, int64_t width, const StoredRows<std::byte>& rows, int64_t i) {
-  int64_t c = ForVectors(rows.element_stride == 1 ? width : 0, [&](auto d, int64_t begin) HWY_ATTR {
+  int64_t c = 0;
+#if HWY_TARGET != HWY_SCALAR
+  c = ForVectors(rows.element_stride == 1 ? width : 0, [&](auto d, int64_t begin) HWY_ATTR {
     const std::byte* at = rows.At(i, begin);
     const auto stored = rows.element == core::Element::kBFloat16 ? LoadWide<core::Element::kBFloat16>(d, at)
                                                                  : LoadWide<core::Element::kFloat16>(d, at);
@@ -238,6 +250,7 @@ inline void SubtractStored(float* row, int64_t width, const StoredRows<std::byte
     hn::StoreU(hn::IfThenElseZero(hn::IsFinite(rest), rest), d, row + begin);
     return true;
   });
+#endif
   for (; c < width; ++c) {
     const float rest = row[c] - LoadNarrow(rows.At(i, c), rows.element);
     row[c] = std::isfinite(rest) ? rest : 0.0f;

@@ -56,8 +56,8 @@ void PackPairColumns(const Panel& panel, const attention::Lanes<T>& lanes, Panel
     const bool all = (left & attention::LowBits(panel.count)) == 0;
     int64_t packed = 0;
     if (all && rows.element_stride == 1 && rows.row_stride % 2 == 0) {
-      Transpose(reinterpret_cast<const uint32_t*>(rows.data), rows.row_stride / 2, panel.count, whole, 1U, columns + first,
-                panel.width);
+      TransposeBits(reinterpret_cast<const uint32_t*>(rows.data), rows.row_stride / 2, panel.count, whole, columns + first,
+                    panel.width);
       packed = whole;
     }
     for (int64_t w = 0; w < panel.count; ++w)

@@ -168,6 +168,7 @@ inline uint64_t BitsOfRow(const bool* row, int64_t stride, int64_t count) {
   if (stride == 0) return *row ? attention::LowBits(count) : uint64_t{0};
   uint64_t bits = 0;
   int64_t j = 0;
+#if HWY_TARGET != HWY_SCALAR
   const hn::CappedTag<uint8_t, 64> d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   for (; stride == 1 && j + lanes <= count; j += lanes) {
@@ -176,6 +177,7 @@ inline uint64_t BitsOfRow(const bool* row, int64_t stride, int64_t count) {
     hn::StoreMaskBits(d, hn::Ne(bytes, hn::Zero(d)), reinterpret_cast<uint8_t*>(&some));
     bits |= some << j;
   }
+#endif
   for (; j < count; ++j) bits |= uint64_t{row[j * stride]} << j;
   return bits;
 }

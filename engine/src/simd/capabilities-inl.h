@@ -21,7 +21,7 @@
 #endif
 
 // 32 vector registers.
-#if HEED_SIMD_AVX512 || HWY_ARCH_ARM_A64
+#if HEED_SIMD_AVX512 || (HWY_ARCH_ARM_A64 && HWY_TARGET != HWY_SCALAR)
 #define HEED_SIMD_REGISTERS_32 1
 #else
 #define HEED_SIMD_REGISTERS_32 0

@@ -16,13 +16,15 @@ HWY_BEFORE_NAMESPACE();
 namespace heed::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// How many vectors of a target make one of 64 bytes.
+// How many vectors of a target make one of 64 bytes. Where a vector is one lane (HWY_SCALAR) sums have an order of their own:
+// sixteen parts of it would take a loop for each.
 template <class D>
-constexpr int kSumParts = static_cast<int>(64 / (hn::MaxLanes(D()) * sizeof(hn::TFromD<D>)));
+constexpr int kSumParts = hn::MaxLanes(D()) == 1 ? 1 : static_cast<int>(64 / (hn::MaxLanes(D()) * sizeof(hn::TFromD<D>)));
 // Elements of them together.
 template <class D>
 constexpr int64_t kSumLanes = static_cast<int64_t>(hn::MaxLanes(D())) * kSumParts<D>;
 
+#if HWY_TARGET != HWY_SCALAR
 // The sum of a block of 16 bytes.
 template <class D, class V>
 HWY_INLINE hn::TFromD<D> SumOfBlock(D d, V v) {
@@ -44,6 +46,7 @@ HWY_INLINE auto SumBlocks(D d, V v) {
     return v;
   }
 }
+#endif
 
 // The parts of a vector of 64 bytes become one vector, halves added to halves.
 template <class D>
@@ -76,7 +79,14 @@ class LaneSums {
       for (int x = 0; x < kSumParts<D>; ++x) add(at + x * static_cast<int64_t>(hn::MaxLanes(D())), parts_[x]);
   }
 
-  HWY_INLINE T Total() { return SumOfBlock(hn::CappedTag<T, 16 / sizeof(T)>(), SumBlocks(d_, SumParts(d_, parts_))); }
+  HWY_INLINE T Total() {
+    const hn::Vec<D> sum = SumParts(d_, parts_);
+#if HWY_TARGET == HWY_SCALAR
+    return hn::GetLane(sum);
+#else
+    return SumOfBlock(hn::CappedTag<T, 16 / sizeof(T)>(), SumBlocks(d_, sum));
+#endif
+  }
 
  private:
   hn::Vec<D> parts_[kSumParts<D>];

@@ -28,6 +28,51 @@ struct DropoutStream {
   int64_t first_query, first_key;  // the indices of the call's first ones
 };
 
+#if HWY_TARGET == HWY_SCALAR
+// One lane: Highway's 64-bit products need two, so plain integers do the same rounds.
+inline void RandomWords(const DropoutStream& stream, int64_t query, int64_t key, uint32_t words[4]) {
+  const auto i = static_cast<uint64_t>(query), block = static_cast<uint64_t>(key) / 8;
+  uint32_t x0 = static_cast<uint32_t>(i), x1 = static_cast<uint32_t>(block), x2 = stream.batch;
+  uint32_t x3 = static_cast<uint32_t>(stream.head | (i >> 32) << 16 | (block >> 32) << 24);
+  auto key0 = static_cast<uint32_t>(stream.seed), key1 = static_cast<uint32_t>(stream.seed >> 32);
+  for (int round = 0; round < 10; ++round) {
+    const uint64_t product0 = uint64_t{0xD2511F53u} * x0, product1 = uint64_t{0xCD9E8D57u} * x2;
+    x0 = static_cast<uint32_t>(product1 >> 32) ^ x1 ^ key0;
+    x2 = static_cast<uint32_t>(product0 >> 32) ^ x3 ^ key1;
+    x1 = static_cast<uint32_t>(product1);
+    x3 = static_cast<uint32_t>(product0);
+    key0 += 0x9E3779B9u;
+    key1 += 0xBB67AE85u;
+  }
+  words[0] = x0, words[1] = x1, words[2] = x2, words[3] = x3;
+}
+
+template <class D>
+HWY_INLINE void DroppedMasks(D d, const DropoutStream& stream, int64_t query, int64_t key, hn::Mask<D> dropped[8]) {
+  uint32_t words[4];
+  RandomWords(stream, query, key, words);
+  using T = hn::TFromD<D>;
+  for (int m = 0; m < 8; ++m) {
+    const uint32_t bits = m % 2 == 0 ? words[m / 2] & 0xFFFFu : words[m / 2] >> 16;
+    dropped[m] = hn::Eq(hn::Set(d, static_cast<T>(bits < stream.threshold ? 1 : 0)), hn::Set(d, T{1}));
+  }
+}
+
+template <class D>
+HWY_INLINE void DroppedMasksOf(D d, DropoutStream stream, const int64_t* queries, const int64_t* heads, int64_t key,
+                               hn::Mask<D> dropped[8]) {
+  stream.head += static_cast<uint32_t>(*heads);
+  DroppedMasks(d, stream, stream.first_query + *queries, key, dropped);
+}
+
+inline void DrawRow(const DropoutStream& stream, int64_t query, int64_t key, int64_t blocks, uint16_t* drawn) {
+  for (int64_t block = 0; block < blocks; ++block) {
+    uint32_t words[4];
+    RandomWords(stream, query, key + 8 * block, words);
+    for (int m = 0; m < 8; ++m) drawn[8 * block + m] = static_cast<uint16_t>(words[m / 2] >> (m % 2 * 16));
+  }
+}
+#else
 // Ten rounds on counters held in the low halves of 64-bit lanes; the high halves are ignored.
 template <class DU64, class V = hn::Vec<DU64> >
 HWY_INLINE void Philox(DU64 d64, uint64_t seed, V& x0, V& x1, V& x2, V& x3) {
@@ -159,6 +204,7 @@ inline void DrawRow(const DropoutStream& stream, int64_t query, int64_t key, int
     std::memcpy(drawn + 8 * x, pairs, static_cast<std::size_t>(lanes) * 16);
   }
 }
+#endif  // HWY_TARGET == HWY_SCALAR
 
 }  // namespace heed::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();

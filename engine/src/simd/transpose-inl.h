@@ -12,6 +12,7 @@
 #include <cstring>
 
 #include "hwy/highway.h"
+#include "simd/capabilities-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace heed::HWY_NAMESPACE {
@@ -21,11 +22,28 @@ namespace hn = hwy::HWY_NAMESPACE;
 template <class T>
 constexpr int64_t kTransposeBlock = 16 / static_cast<int64_t>(sizeof(T));
 
-// The 16 bytes at `from` and, in wider vectors, those `stride` elements further on each.
+#if HWY_TARGET != HWY_SCALAR
+#if HWY_HAVE_SCALABLE
+template <class T>
+using TransposeTag = hn::FixedTag<T, kTransposeBlock<T>>;
+#else
+template <class T>
+using TransposeTag = hn::ScalableTag<T>;
+#endif
+
+// The 16 bytes at `from` and, in wider vectors, those `stride` elements further on each. Where loads take masks each piece is
+// one, which leaves the shuffles to the transpose: 1 % of a backward pass of 32 steps.
 template <class D, class T>
 HWY_INLINE hn::Vec<D> LoadPieces(D d, const T* from, int64_t stride) {
   if constexpr (hn::MaxLanes(D()) <= kTransposeBlock<T>) {
     return hn::LoadU(d, from);
+  } else if constexpr (HEED_SIMD_AVX512 && hn::MaxLanes(D()) == 4 * kTransposeBlock<T>) {
+    const auto before = [&](int64_t pieces)
+                            HWY_ATTR { return hn::FirstN(d, static_cast<std::size_t>(pieces * kTransposeBlock<T>)); };
+    auto all = hn::LoadDup128(d, from + 3 * stride);
+    all = hn::IfThenElse(before(3), hn::LoadDup128(d, from + 2 * stride), all);
+    all = hn::IfThenElse(before(2), hn::LoadDup128(d, from + stride), all);
+    return hn::IfThenElse(before(1), hn::LoadDup128(d, from), all);
   } else {
     const hn::Half<D> half;
     constexpr int64_t kPieces = static_cast<int64_t>(hn::MaxLanes(hn::Half<D>())) / kTransposeBlock<T>;
@@ -74,21 +92,36 @@ HWY_INLINE int64_t TransposeRows(D d, const T* from, int64_t from_stride, int64_
       TransposeBlocks(d, from + r * from_stride + c, from_stride, factor, to + c * to_stride + r, to_stride);
   return r;
 }
+#endif
 
-// to[c * to_stride + r] = factor * from[r * from_stride + c] for r < rows, c < columns; bits have a factor of 1. `from` may lie
-// anywhere.
+// to[c * to_stride + r] = factor * from[r * from_stride + c] for r < rows, c < columns; neither needs alignment.
 template <class T>
 void Transpose(const T* from, int64_t from_stride, int64_t rows, int64_t columns, T factor, T* to, int64_t to_stride) {
-  const int64_t whole_columns = columns / kTransposeBlock<T> * kTransposeBlock<T>;
-  int64_t whole_rows = TransposeRows(hn::ScalableTag<T>(), from, from_stride, 0, rows, whole_columns, factor, to, to_stride);
+  int64_t whole_rows = 0, whole_columns = 0;
+#if HWY_TARGET != HWY_SCALAR
+  whole_columns = columns / kTransposeBlock<T> * kTransposeBlock<T>;
+  whole_rows = TransposeRows(TransposeTag<T>(), from, from_stride, 0, rows, whole_columns, factor, to, to_stride);
   whole_rows = TransposeRows(hn::FixedTag<T, kTransposeBlock<T>>(), from, from_stride, whole_rows, rows, whole_columns, factor,
                              to, to_stride);
+#endif
   for (int64_t r = 0; r < rows; ++r)
-    for (int64_t c = r < whole_rows ? whole_columns : 0; c < columns; ++c) {
-      T element;
-      std::memcpy(&element, from + r * from_stride + c, sizeof(element));
-      to[c * to_stride + r] = factor * element;
-    }
+    for (int64_t c = r < whole_rows ? whole_columns : 0; c < columns; ++c)
+      to[c * to_stride + r] = factor * from[r * from_stride + c];
+}
+
+// The same of bits; `from` may lie anywhere.
+inline void TransposeBits(const uint32_t* from, int64_t from_stride, int64_t rows, int64_t columns, uint32_t* to,
+                          int64_t to_stride) {
+  int64_t whole_rows = 0, whole_columns = 0;
+#if HWY_TARGET != HWY_SCALAR
+  whole_columns = columns / kTransposeBlock<uint32_t> * kTransposeBlock<uint32_t>;
+  whole_rows = TransposeRows(TransposeTag<uint32_t>(), from, from_stride, 0, rows, whole_columns, 1U, to, to_stride);
+  whole_rows = TransposeRows(hn::FixedTag<uint32_t, kTransposeBlock<uint32_t>>(), from, from_stride, whole_rows, rows,
+                             whole_columns, 1U, to, to_stride);
+#endif
+  for (int64_t r = 0; r < rows; ++r)
+    for (int64_t c = r < whole_rows ? whole_columns : 0; c < columns; ++c)
+      std::memcpy(to + c * to_stride + r, from + r * from_stride + c, sizeof(*to));
 }
 
 }  // namespace heed::HWY_NAMESPACE
