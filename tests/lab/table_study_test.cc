@@ -1,4 +1,3 @@
-
 #include <gtest/gtest.h>
 
 #include <ATen/ATen.h>
@@ -10,6 +9,7 @@
 #include "heed/nn/encoders.h"
 #include "lab/report/file.h"
 #include "lab/runs/contest_page.h"
+#include "lab/series/batches.h"
 #include "lab/series/data.h"
 #include "lab/study/study.h"
 #include "lab/training/sequence_model.h"
