@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "book/positions/portrait.h"
-#include "book/positions/scheme_table.h"
 #include "heed/error.h"
 #include "lab/report/shell_word.h"
 #include "lab/runs/spread.h"
