@@ -7,8 +7,7 @@
 
 #include "bench/suites/output.h"
 #include "bench/suites/plan.h"
-#include "bench/suites/search_output.h"
-#include "bench/suites/shape_bench.h"
+#include "bench/suites/shape.h"
 #include "cli/command.h"
 #include "cli/fields.h"
 #include "cli/outcome.h"

@@ -5,7 +5,6 @@
 
 #include <fmt/core.h>
 
-#include "book/depth/findings.h"
 #include "book/depth/output.h"
 #include "cli/command.h"
 #include "cli/fields.h"
@@ -51,7 +50,9 @@ int RunDepth(const DepthArguments& arguments, const Context& context) {
   const std::filesystem::path page =
       folder.empty() ? folder : lab::WriteDepth(result, text.name, CommandOf(options, arguments.text, folder), folder);
   Show(context, lab::DepthJson(result), page, [&] {
-    for (const std::string& finding : lab::DepthFindings(result)) fmt::print("{}\n\n", finding);
+    for (const lab::DepthFinding& finding : lab::DepthFindings(result)) {
+      if (!finding.text.empty()) fmt::print("{}\n\n", finding.text);
+    }
   });
   return 0;
 }

@@ -11,7 +11,6 @@
 #include <fmt/ranges.h>
 
 #include "book/positions/output.h"
-#include "book/positions/scheme_table.h"
 #include "cli/command.h"
 #include "cli/outcome.h"
 #include "heed/error.h"

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "book/companions/companions.h"
-#include "book/companions/learnt_table.h"
 #include "cli/command.h"
 #include "cli/data_file.h"
 #include "cli/fields.h"

@@ -6,7 +6,6 @@
 
 #include <fmt/core.h>
 
-#include "book/tasks/findings.h"
 #include "book/tasks/output.h"
 #include "book/tasks/tasks.h"
 #include "cli/command.h"

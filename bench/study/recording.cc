@@ -1,4 +1,4 @@
-#include "bench/study/recording.h"
+#include "bench/study/record.h"
 
 #include <algorithm>
 #include <cmath>

@@ -16,7 +16,6 @@
 #include <CLI/CLI.hpp>
 
 #include "bench/study/record.h"
-#include "bench/study/recording.h"
 #include "cli/data_file.h"
 #include "heed/error.h"
 #include "lab/data/text.h"

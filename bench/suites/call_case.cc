@@ -23,7 +23,12 @@ class CaseReader {
     for (std::string word; stream >> word;) words_.push_back(word);
   }
 
-  CallCase Read();
+  CallCase Read() {
+    CallCase c;
+    ReadShape(c.shape);
+    for (std::size_t place = 4; place < words_.size(); ++place) ReadWord(words_[place], c);
+    return c;
+  }
 
  private:
   [[noreturn]] void Refuse(const std::string& expected, const std::string& got) const {
@@ -48,83 +53,71 @@ class CaseReader {
     return {first, colon == std::string_view::npos ? first : Number(numbers.substr(colon + 1), 1, high, word)};
   }
 
-  void ReadShape(Shape& shape) const;
-  void ReadWord(const std::string& word, CallCase& c);
-  void ReadOption(const std::string& key, const std::string& value, const std::string& word, CallCase& c) const;
-  Window ReadWindow(const std::string& value, const std::string& word) const;
+  void ReadShape(Shape& shape) const {
+    const auto batch = Pair(0, 'B', "the batch, as B2,", kMostLength);
+    if (words_[0].find(':') != std::string::npos) Refuse("one number after B", words_[0]);
+    const auto heads = Pair(1, 'H', "query and key heads, as H8 or H8:2,", kMostHeads);
+    const auto lengths = Pair(2, 'n', "queries and keys, as n512 or n1:4096,", kMostLength);
+    const auto widths = Pair(3, 'd', "widths of keys and values, as d64 or d64:32,", kMostWidth);
+    if (heads.first % heads.second != 0) Refuse("a number of key heads that divides the query heads", words_[1]);
+    shape = {batch.first, heads.first, heads.second, lengths.first, lengths.second, widths.first, widths.second};
+  }
+
+  void ReadWord(const std::string& word, CallCase& c) {
+    const std::size_t equals = word.find('=');
+    const auto type = std::ranges::find(TypeNames(), word);
+    const std::string key = type != TypeNames().end() ? "a type" : word.substr(0, equals);
+    if (!seen_.insert(key).second) Refuse(key + " once", word);
+    if (type != TypeNames().end()) {
+      c.type = static_cast<BenchType>(type - TypeNames().begin());
+    } else if (word == "causal") {
+      c.causal = Causal::kBottomRight;
+    } else if (word == "key-lengths") {
+      c.key_lengths = true;
+    } else if (word == "query-lengths") {
+      c.query_lengths = true;
+    } else if (word == "mask") {
+      c.mask = true;
+    } else if (word == "bias") {
+      c.bias = CallCase::Bias::kConstant;
+    } else {
+      ReadOption(key, equals == std::string::npos ? "" : word.substr(equals + 1), word, c);
+    }
+  }
+
+  void ReadOption(const std::string& key, const std::string& value, const std::string& word, CallCase& c) const {
+    if (key == "causal") {
+      if (value != "top-left") Refuse("causal or causal=top-left", word);
+      c.causal = Causal::kTopLeft;
+    } else if (key == "window") {
+      c.window = ReadWindow(value, word);
+    } else if (key == "bias") {
+      if (value != "trainable" && value != "relative") Refuse("bias, bias=trainable or bias=relative", word);
+      c.bias = value == "trainable" ? CallCase::Bias::kTrainable : CallCase::Bias::kTrainableRelative;
+    } else if (key == "dropout") {
+      const auto [rest, error] = std::from_chars(value.data(), value.data() + value.size(), c.dropout);
+      if (error != std::errc() || rest != value.data() + value.size() || !(c.dropout > 0 && c.dropout < 1))
+        Refuse("a number between 0 and 1 in " + word, value);
+    } else if (key == "threads") {
+      c.threads = static_cast<int>(Number(value, 1, kMostThreads, word));
+    } else if (key == "pass") {
+      if (value != "forward" && value != "both") Refuse("pass=forward or pass=both", word);
+      c.pass = value == "forward" ? BenchPass::kForward : BenchPass::kForwardBackward;
+    } else {
+      Refuse("a type, causal, window=, key-lengths, query-lengths, mask, bias, dropout=, threads= or pass=", word);
+    }
+  }
+
+  Window ReadWindow(const std::string& value, const std::string& word) const {
+    const std::size_t colon = value.find(':');
+    if (colon == std::string::npos) return {Number(value, 1, kMostLength, word) - 1, 0};
+    return {Number(value.substr(0, colon), -1, kMostLength, word), Number(value.substr(colon + 1), -1, kMostLength, word)};
+  }
 
   std::string name_;
   std::vector<std::string> words_;
   std::set<std::string> seen_;  // what has been said, by the word's part before '='
 };
-
-void CaseReader::ReadShape(Shape& shape) const {
-  const auto batch = Pair(0, 'B', "the batch, as B2,", kMostLength);
-  if (words_[0].find(':') != std::string::npos) Refuse("one number after B", words_[0]);
-  const auto heads = Pair(1, 'H', "query and key heads, as H8 or H8:2,", kMostHeads);
-  const auto lengths = Pair(2, 'n', "queries and keys, as n512 or n1:4096,", kMostLength);
-  const auto widths = Pair(3, 'd', "widths of keys and values, as d64 or d64:32,", kMostWidth);
-  if (heads.first % heads.second != 0) Refuse("a number of key heads that divides the query heads", words_[1]);
-  shape = {batch.first, heads.first, heads.second, lengths.first, lengths.second, widths.first, widths.second};
-}
-
-Window CaseReader::ReadWindow(const std::string& value, const std::string& word) const {
-  const std::size_t colon = value.find(':');
-  if (colon == std::string::npos) return {Number(value, 1, kMostLength, word) - 1, 0};
-  return {Number(value.substr(0, colon), -1, kMostLength, word), Number(value.substr(colon + 1), -1, kMostLength, word)};
-}
-
-void CaseReader::ReadOption(const std::string& key, const std::string& value, const std::string& word, CallCase& c) const {
-  if (key == "causal") {
-    if (value != "top-left") Refuse("causal or causal=top-left", word);
-    c.causal = Causal::kTopLeft;
-  } else if (key == "window") {
-    c.window = ReadWindow(value, word);
-  } else if (key == "bias") {
-    if (value != "trainable" && value != "relative") Refuse("bias, bias=trainable or bias=relative", word);
-    c.bias = value == "trainable" ? CallCase::Bias::kTrainable : CallCase::Bias::kTrainableRelative;
-  } else if (key == "dropout") {
-    const auto [rest, error] = std::from_chars(value.data(), value.data() + value.size(), c.dropout);
-    if (error != std::errc() || rest != value.data() + value.size() || !(c.dropout > 0 && c.dropout < 1))
-      Refuse("a number between 0 and 1 in " + word, value);
-  } else if (key == "threads") {
-    c.threads = static_cast<int>(Number(value, 1, kMostThreads, word));
-  } else if (key == "pass") {
-    if (value != "forward" && value != "both") Refuse("pass=forward or pass=both", word);
-    c.pass = value == "forward" ? BenchPass::kForward : BenchPass::kForwardBackward;
-  } else {
-    Refuse("a type, causal, window=, key-lengths, query-lengths, mask, bias, dropout=, threads= or pass=", word);
-  }
-}
-
-void CaseReader::ReadWord(const std::string& word, CallCase& c) {
-  const std::size_t equals = word.find('=');
-  const auto type = std::ranges::find(TypeNames(), word);
-  const std::string key = type != TypeNames().end() ? "a type" : word.substr(0, equals);
-  if (!seen_.insert(key).second) Refuse(key + " once", word);
-  if (type != TypeNames().end()) {
-    c.type = static_cast<BenchType>(type - TypeNames().begin());
-  } else if (word == "causal") {
-    c.causal = Causal::kBottomRight;
-  } else if (word == "key-lengths") {
-    c.key_lengths = true;
-  } else if (word == "query-lengths") {
-    c.query_lengths = true;
-  } else if (word == "mask") {
-    c.mask = true;
-  } else if (word == "bias") {
-    c.bias = CallCase::Bias::kConstant;
-  } else {
-    ReadOption(key, equals == std::string::npos ? "" : word.substr(equals + 1), word, c);
-  }
-}
-
-CallCase CaseReader::Read() {
-  CallCase c;
-  ReadShape(c.shape);
-  for (std::size_t place = 4; place < words_.size(); ++place) ReadWord(words_[place], c);
-  return c;
-}
 
 std::string Doubled(char letter, int64_t first, int64_t second) {
   return first == second ? fmt::format("{}{}", letter, first) : fmt::format("{}{}:{}", letter, first, second);

@@ -36,6 +36,10 @@ class BenchContenders {
 };
 
 std::unique_ptr<BenchContenders> MakeContenders(const CallCase& c);
+// heed's attention beside LibTorch's scaled_dot_product_attention; a training step of heed's language model beside the same
+// model out of LibTorch's modules.
+std::unique_ptr<BenchContenders> MakeAttentionContenders(const CallCase& c);
+std::unique_ptr<BenchContenders> MakeTrainingContenders(const CallCase& c);
 // Lets LibTorch's side run in the way that is the fastest in a short trial, and returns its name.
 std::string ChooseTorchWay(BenchContenders& contenders, BenchPass pass);
 

@@ -15,7 +15,20 @@ class Draw {
  public:
   Draw(Random& random, const DrawLimits& limits) : random_(random), limits_(limits) {}
 
-  CallCase Call();
+  CallCase Call() {
+    CallCase c;
+    DrawShape(c);
+    DrawOptions(c);
+    const double type = random_.Uniform();
+    c.type = type < 0.4    ? BenchType::kFloat
+             : type < 0.7  ? BenchType::kBFloat16
+             : type < 0.85 ? BenchType::kHalf
+                           : BenchType::kDouble;
+    c.threads = Chance(0.7) ? 1 : limits_.threads;
+    const bool decodes = c.shape.q_len <= 8 && c.shape.kv_len > c.shape.q_len;
+    c.pass = Chance(decodes ? 0.9 : 0.5) ? BenchPass::kForward : BenchPass::kForwardBackward;
+    return c;
+  }
 
  private:
   bool Chance(double probability) { return random_.Uniform() < probability; }
@@ -34,67 +47,48 @@ class Draw {
     if (Chance(0.6)) return OneOf<int64_t, 3>({32, 64, 128});
     return Chance(0.5) ? 8 * (1 + static_cast<int64_t>(random_.Below(32))) : 8 + static_cast<int64_t>(random_.Below(249));
   }
-  void DrawShape(CallCase& c);
-  void DrawLengths(CallCase& c);
-  void DrawOptions(CallCase& c);
+  void DrawShape(CallCase& c) {
+    Shape& shape = c.shape;
+    DrawLengths(c);
+    shape.batch = Chance(0.4) ? 1 : Between(1, 64);
+    shape.kv_heads = OneOf<int64_t, 9>({1, 2, 3, 4, 6, 8, 8, 12, 16});
+    shape.q_heads = shape.kv_heads * (Chance(0.65) ? 1 : OneOf<int64_t, 5>({2, 3, 4, 7, 8}));
+    shape.head_dim = Width();
+    shape.value_dim = Chance(0.85) ? shape.head_dim : Width();
+  }
+
+  void DrawLengths(CallCase& c) {
+    Shape& shape = c.shape;
+    const double kind = random_.Uniform();
+    if (kind < 0.25) {  // decoding
+      shape.q_len = Chance(0.6) ? 1 : 1 + static_cast<int64_t>(random_.Below(8));
+      shape.kv_len = std::max(shape.q_len, Between(1, limits_.longest));
+      if (Chance(0.3)) c.causal = Causal::kBottomRight;
+    } else if (kind < 0.85) {  // self-attention
+      shape.q_len = shape.kv_len = Between(1, limits_.longest);
+      if (Chance(0.45)) c.causal = Causal::kBottomRight;
+    } else {
+      shape.q_len = Between(1, limits_.longest);
+      shape.kv_len = Between(1, limits_.longest);
+      if (Chance(0.3)) c.causal = Chance(0.5) ? Causal::kBottomRight : Causal::kTopLeft;
+    }
+  }
+
+  void DrawOptions(CallCase& c) {
+    using enum CallCase::Bias;
+    const int64_t keys = c.shape.kv_len;
+    if (Chance(0.15)) c.window = {Between(1, keys) - 1, 0};
+    if (c.window.present() && c.causal == Causal::kNone && Chance(0.5)) c.window.right = c.window.left;
+    c.key_lengths = Chance(0.12);
+    c.query_lengths = c.key_lengths && Chance(0.3);
+    c.mask = Chance(0.07);
+    if (Chance(0.15)) c.bias = OneOf<CallCase::Bias, 3>({kConstant, kTrainable, kTrainableRelative});
+    if (Chance(0.12)) c.dropout = 0.1;
+  }
 
   Random& random_;
   const DrawLimits& limits_;
 };
-
-void Draw::DrawLengths(CallCase& c) {
-  Shape& shape = c.shape;
-  const double kind = random_.Uniform();
-  if (kind < 0.25) {  // decoding
-    shape.q_len = Chance(0.6) ? 1 : 1 + static_cast<int64_t>(random_.Below(8));
-    shape.kv_len = std::max(shape.q_len, Between(1, limits_.longest));
-    if (Chance(0.3)) c.causal = Causal::kBottomRight;
-  } else if (kind < 0.85) {  // self-attention
-    shape.q_len = shape.kv_len = Between(1, limits_.longest);
-    if (Chance(0.45)) c.causal = Causal::kBottomRight;
-  } else {
-    shape.q_len = Between(1, limits_.longest);
-    shape.kv_len = Between(1, limits_.longest);
-    if (Chance(0.3)) c.causal = Chance(0.5) ? Causal::kBottomRight : Causal::kTopLeft;
-  }
-}
-
-void Draw::DrawShape(CallCase& c) {
-  Shape& shape = c.shape;
-  DrawLengths(c);
-  shape.batch = Chance(0.4) ? 1 : Between(1, 64);
-  shape.kv_heads = OneOf<int64_t, 9>({1, 2, 3, 4, 6, 8, 8, 12, 16});
-  shape.q_heads = shape.kv_heads * (Chance(0.65) ? 1 : OneOf<int64_t, 5>({2, 3, 4, 7, 8}));
-  shape.head_dim = Width();
-  shape.value_dim = Chance(0.85) ? shape.head_dim : Width();
-}
-
-void Draw::DrawOptions(CallCase& c) {
-  using enum CallCase::Bias;
-  const int64_t keys = c.shape.kv_len;
-  if (Chance(0.15)) c.window = {Between(1, keys) - 1, 0};
-  if (c.window.present() && c.causal == Causal::kNone && Chance(0.5)) c.window.right = c.window.left;
-  c.key_lengths = Chance(0.12);
-  c.query_lengths = c.key_lengths && Chance(0.3);
-  c.mask = Chance(0.07);
-  if (Chance(0.15)) c.bias = OneOf<CallCase::Bias, 3>({kConstant, kTrainable, kTrainableRelative});
-  if (Chance(0.12)) c.dropout = 0.1;
-}
-
-CallCase Draw::Call() {
-  CallCase c;
-  DrawShape(c);
-  DrawOptions(c);
-  const double type = random_.Uniform();
-  c.type = type < 0.4    ? BenchType::kFloat
-           : type < 0.7  ? BenchType::kBFloat16
-           : type < 0.85 ? BenchType::kHalf
-                         : BenchType::kDouble;
-  c.threads = Chance(0.7) ? 1 : limits_.threads;
-  const bool decodes = c.shape.q_len <= 8 && c.shape.kv_len > c.shape.q_len;
-  c.pass = Chance(decodes ? 0.9 : 0.5) ? BenchPass::kForward : BenchPass::kForwardBackward;
-  return c;
-}
 
 double Product(std::initializer_list<int64_t> factors) {
   double product = 1;

@@ -35,12 +35,53 @@ class Search {
 
  private:
   double Elapsed() const { return now_() - begin_; }
-  void Look();
-  void LookAgain();
-  BenchRow Measure(const CallCase& c, const CallRounds& rounds) const;
-  void Show();
+  void Look() {
+    Random random(options_.seed);
+    const DrawLimits limits{.bytes = static_cast<double>(options_.memory_mib) * (1 << 20), .threads = options_.threads};
+    const CallRounds rounds{.rounds = 3, .seconds = std::clamp(options_.seconds / 400, 0.01, 0.25), .times_alone = true};
+    while (!Interrupted() && Elapsed() < kFirstShare * options_.seconds) {
+      result_.rows.push_back(Measure(DrawCall(random, limits), rounds));
+      Show();
+    }
+  }
+
+  void LookAgain() {
+    // Enough for those that are listed and as many that leave the list.
+    const double share = (1 - kFirstShare) * options_.seconds / (2 * static_cast<double>(options_.worst));
+    const CallRounds rounds{.rounds = 7, .seconds = std::clamp(share, 0.05, 3.0)};
+    for (auto row = NextInDoubt(); row != result_.rows.end(); row = NextInDoubt()) {
+      if (Interrupted() || Elapsed() >= options_.seconds) return;
+      *row = Measure(ParseCase(row->call, "search"), rounds);
+      Show();
+    }
+  }
+
+  BenchRow Measure(const CallCase& c, const CallRounds& rounds) const {
+    try {
+      BenchRow row = measure_(c, rounds);
+      row.suite = "search";
+      return row;
+    } catch (const std::exception& error) {
+      throw std::runtime_error(fmt::format("{}: {}", TextOf(c), error.what()));
+    }
+  }
+
+  void Show() {
+    double worst = result_.rows.front().ratio;
+    for (const BenchRow& row : result_.rows) worst = std::min(worst, row.ratio);
+    progress_.Update(std::min(std::llround(Elapsed()), std::llround(options_.seconds)),
+                     fmt::format("{} calls, worst {:.2f}", result_.rows.size(), worst));
+  }
+
   // Sorts, and tells which row is to be measured next: the worst of those that are listed or in doubt.
-  std::vector<BenchRow>::iterator NextInDoubt();
+  std::vector<BenchRow>::iterator NextInDoubt() {
+    std::vector<BenchRow>& rows = result_.rows;
+    // Of equal ones those that were measured again stay in front, where the list holds them.
+    std::ranges::sort(rows, {}, [](const BenchRow& row) { return std::pair(row.ratio, row.times_alone); });
+    const auto listed = std::min(options_.worst, static_cast<int64_t>(rows.size()));
+    return std::ranges::find_if(
+        rows, [&](const BenchRow& row) { return row.times_alone && (row.ratio < kDoubtful || &row - rows.data() < listed); });
+  }
 
   const SearchOptions& options_;
   const MeasureFunction& measure_;
@@ -49,53 +90,6 @@ class Search {
   SearchResult result_;
   Progress progress_;
 };
-
-BenchRow Search::Measure(const CallCase& c, const CallRounds& rounds) const {
-  try {
-    BenchRow row = measure_(c, rounds);
-    row.suite = "search";
-    return row;
-  } catch (const std::exception& error) {
-    throw std::runtime_error(fmt::format("{}: {}", TextOf(c), error.what()));
-  }
-}
-
-void Search::Show() {
-  double worst = result_.rows.front().ratio;
-  for (const BenchRow& row : result_.rows) worst = std::min(worst, row.ratio);
-  progress_.Update(std::min(std::llround(Elapsed()), std::llround(options_.seconds)),
-                   fmt::format("{} calls, worst {:.2f}", result_.rows.size(), worst));
-}
-
-void Search::Look() {
-  Random random(options_.seed);
-  const DrawLimits limits{.bytes = static_cast<double>(options_.memory_mib) * (1 << 20), .threads = options_.threads};
-  const CallRounds rounds{.rounds = 3, .seconds = std::clamp(options_.seconds / 400, 0.01, 0.25), .times_alone = true};
-  while (!Interrupted() && Elapsed() < kFirstShare * options_.seconds) {
-    result_.rows.push_back(Measure(DrawCall(random, limits), rounds));
-    Show();
-  }
-}
-
-std::vector<BenchRow>::iterator Search::NextInDoubt() {
-  std::vector<BenchRow>& rows = result_.rows;
-  // Of equal ones those that were measured again stay in front, where the list holds them.
-  std::ranges::sort(rows, {}, [](const BenchRow& row) { return std::pair(row.ratio, row.times_alone); });
-  const auto listed = std::min(options_.worst, static_cast<int64_t>(rows.size()));
-  return std::ranges::find_if(
-      rows, [&](const BenchRow& row) { return row.times_alone && (row.ratio < kDoubtful || &row - rows.data() < listed); });
-}
-
-void Search::LookAgain() {
-  // Enough for those that are listed and as many that leave the list.
-  const double share = (1 - kFirstShare) * options_.seconds / (2 * static_cast<double>(options_.worst));
-  const CallRounds rounds{.rounds = 7, .seconds = std::clamp(share, 0.05, 3.0)};
-  for (auto row = NextInDoubt(); row != result_.rows.end(); row = NextInDoubt()) {
-    if (Interrupted() || Elapsed() >= options_.seconds) return;
-    *row = Measure(ParseCase(row->call, "search"), rounds);
-    Show();
-  }
-}
 
 }  // namespace
 

@@ -1,6 +1,6 @@
-#include "bench/suites/training_contenders.h"
-
+#include <memory>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -19,6 +19,7 @@
 #include <torch/nn/modules/linear.h>
 #include <torch/nn/modules/normalization.h>
 
+#include "bench/suites/contenders.h"
 #include "lab/training/language_model.h"
 #include "lab/training/optimizer.h"
 
@@ -99,14 +100,9 @@ Vocabulary Symbols() {
   return Vocabulary(characters);
 }
 
-using Part = at::Tensor (*)(const at::Tensor& parameter);
-at::Tensor Itself(const at::Tensor& parameter) { return parameter; }
-at::Tensor Gradient(const at::Tensor& parameter) { return parameter.grad(); }
-
-NamedTensors Named(const torch::nn::Module& module, Part part) {
-  NamedTensors named;
-  for (const auto& parameter : module.named_parameters()) named.emplace_back(parameter.key(), part(parameter.value()));
-  return named;
+NamedTensors GradientsOf(NamedTensors parameters) {
+  for (auto& [name, tensor] : parameters) tensor = tensor.grad();
+  return parameters;
 }
 
 // Prefixes of the plain model's names, and heed's. Queries, keys and values are three thirds of one projection there.
@@ -123,9 +119,9 @@ std::string HeedsName(std::string_view name) {
 }
 
 // The parameters of the plain model, or their gradients, as heed's model names and cuts them.
-NamedTensors ByHeedsNames(const torch::nn::Module& plain, Part part) {
+NamedTensors ByHeedsNames(const NamedTensors& plain) {
   NamedTensors named;
-  for (const auto& [name, tensor] : Named(plain, part)) {
+  for (const auto& [name, tensor] : plain) {
     const std::size_t after = name.starts_with("block") ? name.find('.') + 1 : 0;
     const std::string prefix = after > 0 ? "encoder." + name.substr(0, after) : "";
     const std::string own = name.substr(after);
@@ -140,75 +136,75 @@ NamedTensors ByHeedsNames(const torch::nn::Module& plain, Part part) {
   return named;
 }
 
-AdamW OptimizerOf(const torch::nn::Module& model, const TrainOptions& options) {
-  NamedTensors parameters;
-  for (const auto& parameter : model.named_parameters()) parameters.emplace_back(parameter.key(), parameter.value());
-  return {parameters, options};
-}
-
-// The plain model with heed's parameters; its optimiser looks at how they start.
-torch::nn::Module& StartedLike(const torch::nn::Module& heed, torch::nn::Module& plain) {
+// The plain model's parameters, started as heed's, at which its optimiser looks.
+NamedTensors StartedLike(const torch::nn::Module& heed, const torch::nn::Module& plain) {
   const at::NoGradGuard no_grad;
   const auto start = heed.named_parameters();
-  for (auto& [name, parameter] : ByHeedsNames(plain, Itself)) parameter.copy_(start[name]);
-  return plain;
+  for (auto& [name, parameter] : ByHeedsNames(NamedParameters(plain))) parameter.copy_(start[name]);
+  return NamedParameters(plain);
 }
+
+// A causal character model of four pre-norm layers with learned positions and the head tied to the embedding: forward,
+// backward, fused AdamW. Both sides start with the same parameters.
+class TrainingContenders : public BenchContenders {
+ public:
+  explicit TrainingContenders(const CallCase& c)
+      : case_(c),
+        options_(OptionsOf(c)),
+        heed_(options_.model, Symbols()),
+        plain_(options_.model),
+        heed_optimizer_(NamedParameters(*heed_), options_),
+        plain_optimizer_(StartedLike(*heed_, plain_), options_) {
+    heed_->train();
+    plain_.train();
+    batch_.inputs = at::randint(kSymbols, {c.shape.batch, c.shape.kv_len}, at::kLong);
+    batch_.targets = at::randint(kSymbols, {c.shape.batch * c.shape.kv_len}, at::kLong);
+  }
+
+  NamedTensors Run(BenchSide side, BenchPass /*pass*/) override {
+    const bool heed = side == BenchSide::kHeed;
+    AdamW& optimizer = heed ? heed_optimizer_ : plain_optimizer_;
+    const at::Tensor loss = heed ? heed_->Loss(batch_) : plain_.Loss(batch_);
+    loss.backward();
+    optimizer.Step(0);
+    NamedTensors computed{{"loss", loss.detach()}};
+    const NamedTensors gradients = GradientsOf(NamedParameters(heed ? *heed_ : static_cast<torch::nn::Module&>(plain_)));
+    for (const auto& [name, gradient] : heed ? gradients : ByHeedsNames(gradients))
+      computed.emplace_back("d_" + name, gradient);
+    optimizer.ClearGradients();
+    return computed;
+  }
+
+  NamedTensors Arrays(BenchSide side) override {
+    return side == BenchSide::kHeed ? NamedParameters(*heed_) : ByHeedsNames(NamedParameters(plain_));
+  }
+
+  std::string TorchPath(BenchPass /*pass*/) const override {
+    const Shape& shape = case_.shape;
+    const at::Tensor q = at::empty({shape.batch, shape.q_heads, shape.kv_len, shape.head_dim}).requires_grad_(true);
+    return at::_fused_sdp_choice(q, q, q, std::nullopt, case_.dropout, true) == 1 ? "flash" : "math";
+  }
+
+  // The products of matrices, two backward for each forward, and those of causal attention, five backward for two.
+  double Operations(BenchPass /*pass*/) const override {
+    const auto tokens = static_cast<double>(case_.shape.batch * case_.shape.kv_len);
+    const auto width = static_cast<double>(case_.shape.q_heads * case_.shape.head_dim);
+    const double weights = 12.0 * kLayers * width * width + width * kSymbols;
+    const double pairs = tokens * static_cast<double>(case_.shape.kv_len + 1) / 2;
+    return 3.0 * 2.0 * tokens * weights + 3.5 * 4.0 * kLayers * width * pairs;
+  }
+
+ private:
+  CallCase case_;
+  TrainOptions options_;
+  LanguageModel heed_;
+  PlainModel plain_;
+  AdamW heed_optimizer_, plain_optimizer_;
+  Batch batch_;
+};
 
 }  // namespace
 
-struct TrainingContenders::Sides {
-  explicit Sides(const TrainOptions& options)
-      : heed(options.model, Symbols()),
-        plain(options.model),
-        heed_optimizer(OptimizerOf(*heed, options)),
-        plain_optimizer(OptimizerOf(StartedLike(*heed, plain), options)) {
-    heed->train();
-    plain.train();
-  }
-
-  LanguageModel heed;
-  PlainModel plain;
-  AdamW heed_optimizer, plain_optimizer;
-  Batch batch;
-};
-
-TrainingContenders::TrainingContenders(const CallCase& c) : case_(c), sides_(std::make_unique<Sides>(OptionsOf(c))) {
-  sides_->batch.inputs = at::randint(kSymbols, {c.shape.batch, c.shape.kv_len}, at::kLong);
-  sides_->batch.targets = at::randint(kSymbols, {c.shape.batch * c.shape.kv_len}, at::kLong);
-}
-
-TrainingContenders::~TrainingContenders() = default;
-
-NamedTensors TrainingContenders::Run(BenchSide side, BenchPass) {
-  const bool heed = side == BenchSide::kHeed;
-  AdamW& optimizer = heed ? sides_->heed_optimizer : sides_->plain_optimizer;
-  const at::Tensor loss = heed ? sides_->heed->Loss(sides_->batch) : sides_->plain.Loss(sides_->batch);
-  loss.backward();
-  optimizer.Step(0);
-  NamedTensors computed{{"loss", loss.detach()}};
-  for (auto& [name, gradient] : heed ? Named(*sides_->heed, Gradient) : ByHeedsNames(sides_->plain, Gradient))
-    computed.emplace_back("d_" + name, gradient);
-  optimizer.ClearGradients();
-  return computed;
-}
-
-NamedTensors TrainingContenders::Arrays(BenchSide side) {
-  return side == BenchSide::kHeed ? Named(*sides_->heed, Itself) : ByHeedsNames(sides_->plain, Itself);
-}
-
-std::string TrainingContenders::TorchPath(BenchPass) const {
-  const Shape& shape = case_.shape;
-  const at::Tensor q = at::empty({shape.batch, shape.q_heads, shape.kv_len, shape.head_dim}).requires_grad_(true);
-  return at::_fused_sdp_choice(q, q, q, std::nullopt, case_.dropout, true) == 1 ? "flash" : "math";
-}
-
-// The products of matrices, two backward for each forward, and those of causal attention, five backward for two.
-double TrainingContenders::Operations(BenchPass) const {
-  const auto tokens = static_cast<double>(case_.shape.batch * case_.shape.kv_len);
-  const auto width = static_cast<double>(case_.shape.q_heads * case_.shape.head_dim);
-  const double weights = 12.0 * kLayers * width * width + width * kSymbols;
-  const double pairs = tokens * static_cast<double>(case_.shape.kv_len + 1) / 2;
-  return 3.0 * 2.0 * tokens * weights + 3.5 * 4.0 * kLayers * width * pairs;
-}
+std::unique_ptr<BenchContenders> MakeTrainingContenders(const CallCase& c) { return std::make_unique<TrainingContenders>(c); }
 
 }  // namespace heed::lab

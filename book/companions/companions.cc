@@ -5,14 +5,9 @@
 #include <optional>
 #include <string>
 
-#include "book/companions/encoding_page.h"
 #include "book/comparison/output.h"
-#include "book/depth/depth.h"
-#include "book/depth/findings.h"
 #include "book/depth/output.h"
-#include "book/tasks/findings.h"
 #include "book/tasks/output.h"
-#include "book/tasks/tasks.h"
 #include "lab/data/corpus.h"
 #include "lab/training/run_folder.h"
 

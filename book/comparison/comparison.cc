@@ -2,13 +2,16 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
+#include <functional>
 #include <limits>
 #include <random>
+#include <ranges>
 #include <utility>
 
 #include "book/comparison/counting.h"
-#include "book/comparison/figures.h"
 #include "book/comparison/nn_layer.h"
+#include "book/comparison/output.h"
 #include "heed/error.h"
 #include "lab/report/progress.h"
 #include "lab/training/interrupt.h"
@@ -73,9 +76,7 @@ double ValueError(const std::vector<double>& values, const std::vector<double>& 
 // Two orders of summing m terms differ by at most 2 m epsilon times the sum of the terms' sizes. With terms of random sign that
 // sum is some four times the largest result; a layer has at most four sums one after the other, and a recurrence, whose weights
 // contract, passes on about as much error again.
-double ValueBound(const ComparisonRow& row) {
-  return 2.0 * static_cast<double>(row.layer->LongestSum(row.shape, row.length)) * 4.0 * 4.0;
-}
+double ValueBound(const ComparisonRow& row) { return 2.0 * static_cast<double>(row.expected.longest_sum) * 4.0 * 4.0; }
 
 // What --heads, --kernel and the others make of a layer. Of a dilated stack it is the second layer: the first is contiguous.
 LayerShape ShapeOf(const ComparisonOptions& options, const Layer& layer) {
@@ -88,8 +89,8 @@ LayerShape ShapeOf(const ComparisonOptions& options, const Layer& layer) {
 
 void CountRow(const ComparisonOptions& options, const NnLayer& module, ComparisonRow& row) {
   const std::vector<double> x = RandomInput(row.length * row.shape.width, options.seed);
-  const CountedRun run = CountRun(*row.layer, row.shape, module.Weights(), x);
-  row.found = CountedNumbers(*row.layer, row.shape, row.length, run);
+  const CountedRun run = CountAll(*row.layer, row.shape, module.Weights(), x);
+  row.found = run.numbers;
   row.error = LargestDifference(row.found, row.expected);
   row.value_error = ValueError(run.values, module.Forward(x));
 }
@@ -127,6 +128,13 @@ std::vector<TimeGrowth> FitTime(const Comparison& comparison) {
     growth.push_back({layer->name(), FitPowerLaw({x}, {seconds.begin() + skip, seconds.end()}).front()});
   }
   return growth;
+}
+
+using Cost = std::function<int64_t(int64_t length)>;  // multiply-adds
+
+// The smallest length where a >= b; a / b must not fall with the length, and a >= b must hold at `limit`.
+int64_t SmallestWhereAtLeast(const Cost& a, const Cost& b, int64_t limit) {
+  return *std::ranges::partition_point(std::views::iota(int64_t{1}, limit + 1), [&](int64_t n) { return a(n) < b(n); });
 }
 
 std::vector<Crossover> FindCrossovers(const Comparison& comparison) {
@@ -199,6 +207,43 @@ std::string CommandOf(const ComparisonOptions& options, const std::filesystem::p
   ComparisonOptions own = options, defaults;
   std::vector<std::string> layers = IdsOf(own.layers), all = LayerNames();
   return CommandLine("compare", "", "", FieldsOf(own, layers), FieldsOf(defaults, all), folder);
+}
+
+std::vector<Crossover> CountedCrossovers(const Layer& attention, const std::vector<const Layer*>& layers,
+                                         const LayerShape& shape) {
+  const auto whole = [shape](const Layer& layer) {
+    return Cost([&layer, shape](int64_t n) { return layer.Expected(shape, n).multiply_adds(); });
+  };
+  const Cost scores = [&](int64_t n) { return attention.Expected(shape, n).scores_and_sums(); };
+  const Cost projections = [&](int64_t n) { return attention.Expected(shape, n).Of(Term::kProjections); };
+  // Scores and sums take 2 n^2 d. The other layers take at most (k + 19) n d^2 and 28 n d, and a scan n d log2 n < n^2 d.
+  const int64_t limit = (shape.width + 1) * (shape.kernel + 13);
+  std::vector<Crossover> crossovers = {{"its own projections", SmallestWhereAtLeast(scores, projections, limit)}};
+  for (const Layer* layer : layers) {
+    const bool attends = layer->Expected(shape, 2).Of(Term::kScores) > 0;
+    if (attends || layer->facts().changes_with_level) continue;
+    crossovers.push_back({layer->name(), SmallestWhereAtLeast(scores, whole(*layer), limit),
+                          SmallestWhereAtLeast(whole(attention), whole(*layer), limit)});
+  }
+  return crossovers;
+}
+
+void MeasureCrossover(const std::vector<int64_t>& lengths, const std::vector<double>& dearer, const std::vector<double>& than,
+                      Crossover& crossover) {
+  std::size_t first = lengths.size();  // the first of the lengths from which `dearer` is never below
+  while (first > 0 && dearer[first - 1] >= than[first - 1]) --first;
+  if (first == lengths.size()) {
+    crossover.in_words = "beyond " + std::to_string(lengths.back());
+    return;
+  }
+  if (first == 0) {
+    crossover.in_words = "below " + std::to_string(lengths.front());
+    return;
+  }
+  const double before = std::log(than[first - 1] / dearer[first - 1]), after = std::log(dearer[first] / than[first]);
+  const double from = std::log(static_cast<double>(lengths[first - 1])), to = std::log(static_cast<double>(lengths[first]));
+  crossover.seconds = std::exp(from + (to - from) * before / (before + after));
+  crossover.in_words = "about " + std::to_string(std::llround(crossover.seconds));
 }
 
 std::vector<ComparisonCheck> Checks(const Comparison& comparison) {

@@ -9,16 +9,86 @@
 #include <string>
 #include <vector>
 
-#include "book/comparison/crossover.h"
-#include "book/comparison/exponents.h"
-#include "book/comparison/influence.h"
 #include "book/comparison/layer.h"
-#include "book/comparison/layers.h"
-#include "book/comparison/numbers.h"
 #include "lab/options/fields.h"
 #include "lab/report/figure.h"
 
 namespace heed::lab {
+
+struct Exponent {
+  double value;
+  double standard_error;  // 0 with no more points than unknowns
+};
+
+// y is about c x_1^e_1 x_2^e_2 ...; one exponent per factor, by least squares on logarithms. x[f] and y hold one number per
+// point, all positive. The factors must be uncorrelated in their logarithms, as over a complete grid (or be one alone), and
+// each take two values at least.
+std::vector<Exponent> FitPowerLaw(const std::vector<std::vector<double>>& x, const std::vector<double>& y);
+
+// By how much a fitted exponent may differ from theory: terms of lower order (taps beyond the ends, the diagonal of a causal
+// mask) still show on a grid of such lengths.
+inline constexpr double kExponentTolerance = 0.05;
+
+struct FittedExponent {
+  std::string of;  // "n", "d", "k", "2w + 1", "k - 1", "w"
+  Exponent fitted;
+  double theory;
+};
+
+// How a term of a layer's cost grows with length, width and reach: fitted to counts of running layers over a grid.
+struct TermExponents {
+  std::string layer, quantity;  // "self-attention", "score products" or "hops"
+  bool over_log_n;              // the quantity was divided by log2 n before the fit
+  std::vector<FittedExponent> exponents;
+
+  double LargestDeviation() const;
+};
+
+// One entry for each term of the layer, and one for the hops where they are a power. Counts over n = 512, 1024, 2048,
+// d = 1, 2, 4 and a kernel (or 2w + 1) of 3, 5, 9; hops over n = 65, 129, 257. Takes about a second for self-attention.
+std::vector<TermExponents> FitExponents(const Layer& layer);
+
+// How strongly an encoder's output at the last position depends on inputs at a distance: gradients of real encoders.
+struct InfluenceOptions {
+  int64_t length = 256;
+  int64_t width = 64;
+  int64_t kernel = 3;
+  int64_t heads = 1;
+  int64_t layers = 2;
+  uint64_t seed = 0;
+};
+
+struct InfluenceCurve {
+  std::string encoder;  // as nn::MakeEncoder names it
+  // By distance: log10 of the Frobenius norm of dy_last / dx_(last - distance). -inf where the norm is 0, as beyond a receptive
+  // field, or below 1e-308, the smallest normal double.
+  std::vector<double> log10;
+};
+
+// Of a causal encoder without positions and feed-forward sublayers as it is initialised, at normal inputs, by autograd in
+// double. The norm runs over at most 16 output channels, scaled to all of them: at initialisation they are alike.
+InfluenceCurve MeasureInfluence(const std::string& encoder, const InfluenceOptions& options);
+// Of every encoder, in the order of nn::EncoderNames.
+std::vector<InfluenceCurve> MeasureInfluences(const InfluenceOptions& options);
+
+// From which length on self-attention costs at least as much as another layer.
+struct Crossover {
+  std::string than;            // "its own projections", or the name of a layer
+  int64_t scores;              // the smallest length at which scores and sums take at least as many multiply-adds
+  int64_t whole = 0;           // the same with the projections; 0 against these themselves
+  double seconds = 0;          // the measured length, between two that were timed; 0 when there is none
+  std::string in_words = "-";  // "about 210", "below 16", "beyond 1024"; "-" when not measured
+};
+
+// Of `attention`, which looks at all positions, against its own projections and against every layer of `layers` that neither
+// attends nor is dilated (which costs what the contiguous one costs, but at the ends).
+std::vector<Crossover> CountedCrossovers(const Layer& attention, const std::vector<const Layer*>& layers,
+                                         const LayerShape& shape);
+
+// Where curve `dearer` comes to lie above curve `than` for good, interpolated on logarithms; both over the same increasing
+// lengths, positive. Fills seconds and in_words.
+void MeasureCrossover(const std::vector<int64_t>& lengths, const std::vector<double>& dearer, const std::vector<double>& than,
+                      Crossover& crossover);
 
 struct ComparisonOptions {
   std::vector<const Layer*> layers = AllLayers();
@@ -30,7 +100,7 @@ struct ComparisonOptions {
   uint64_t seed = 0;                                                 // of weights and inputs
   bool no_time = false;                                              // count only
   std::vector<int> thread_counts;  // of time; empty: 1, 2, 4, .. and as many as LibTorch computes with
-  bool fit_exponents = true;       // over a grid of their own, see exponents.h
+  bool fit_exponents = true;       // over a grid of their own, see FitExponents
   int64_t influence_length = 256;  // of influence curves, 2 to 4096; 0: none
   bool quiet = true;               // no progress on stderr
   // Layers of more multiply-adds than this are not run on the counting scalar (a few nanoseconds each), nor are lengths

@@ -5,15 +5,91 @@
 #define HEED_BOOK_COMPARISON_COUNTED_H_
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
+#include <utility>
+#include <vector>
 
-#include "book/comparison/position_set.h"
-#include "book/comparison/tally.h"
+#include <boost/dynamic_bitset.hpp>
 
 namespace heed::lab {
+
+// What multiply-adds (products that go straight into a sum) are spent on. Terms grow differently with length and width, so they
+// are never mixed.
+enum class Term {
+  kProjections,  // a position's own input times a matrix: all positions at once
+  kConvolution,  // inputs in a window times their matrices
+  kRecurrence,   // the state before times a matrix or a number per channel; a state that is a matrix, written and read
+  kScores,       // queries times keys
+  kSums,         // weights times values
+  kElementwise,  // gates and norms
+};
+inline constexpr const char* kTermNames[] = {"projections",    "convolution products", "recurrence products",
+                                             "score products", "weighted sums",        "elementwise products"};
+using Products = std::array<int64_t, std::size(kTermNames)>;  // multiply-adds by term
+
+// Scalar operations that are no multiply-adds. A subtraction is an addition.
+struct Operations {
+  int64_t multiplications = 0, additions = 0, divisions = 0, comparisons = 0;
+  int64_t exponentials = 0, sigmoids = 0, hyperbolic_tangents = 0, softpluses = 0, inverse_roots = 0;
+
+  bool operator==(const Operations&) const = default;
+};
+
+using Positions = boost::dynamic_bitset<uint64_t>;  // a set of them, as large as there are positions
+
+// Where running layers leave their counts.
+struct Tally {
+  Products products{};
+  Operations operations;
+  int64_t held = 0, peak = 0;               // numbers in Activations, now and at most
+  std::vector<Positions>* reads = nullptr;  // per position, the states that its new state was computed from; null: untraced
+};
+inline constinit thread_local Tally thread_tally;
+
+// Counts what this thread does between construction and destruction; an outer recording does not see it. Activations made
+// meanwhile must end before it does. With `reads`, a set for each position, scalars carry positions too.
+class Recording {
+ public:
+  explicit Recording(std::vector<Positions>* reads = nullptr) : outer_(std::exchange(thread_tally, Tally{})) {
+    thread_tally.reads = reads;
+  }
+  ~Recording() { thread_tally = outer_; }
+  Recording(const Recording&) = delete;
+  Recording& operator=(const Recording&) = delete;
+
+  const Tally& tally() const { return thread_tally; }
+
+ private:
+  Tally outer_;
+};
+
+// Memory whose size in numbers, not in bytes, is kept in the tally.
+template <class Scalar>
+struct TalliedAllocator {
+  using value_type = Scalar;
+
+  TalliedAllocator() = default;
+  template <class Other>
+  explicit TalliedAllocator(const TalliedAllocator<Other>&) {}
+
+  Scalar* allocate(std::size_t count) {
+    Scalar* memory = std::allocator<Scalar>().allocate(count);
+    thread_tally.held += static_cast<int64_t>(count);
+    thread_tally.peak = std::max(thread_tally.peak, thread_tally.held);
+    return memory;
+  }
+  void deallocate(Scalar* memory, std::size_t count) {
+    thread_tally.held -= static_cast<int64_t>(count);
+    std::allocator<Scalar>().deallocate(memory, count);
+  }
+  bool operator==(const TalliedAllocator&) const { return true; }
+};
 
 // The longest chain of dependent operations that ends in a scalar, in three units.
 struct Depth {
@@ -35,99 +111,90 @@ struct Depth {
 
 constexpr int32_t CeilLog2(int64_t terms) { return terms <= 1 ? 0 : static_cast<int32_t>(std::bit_width(uint64_t(terms - 1))); }
 
-// Carries no positions: for counts at full width.
-struct NoOrigin {
-  void Merge(const NoOrigin&) {}
-  void StartAt(int64_t) {}
-  void BecomeState(int64_t) {}
+// The positions behind a scalar, exactly and structurally: a term counts even where its value happens to be zero.
+struct Origin {
+  Positions reads;   // those whose states this value was computed from, since the last state on its way
+  Positions inputs;  // those of the layer's input that this value depends on at all
+
+  bool Holds(const Origin& other) const { return other.reads.is_subset_of(reads) && other.inputs.is_subset_of(inputs); }
 };
 
-// Carries positions, exactly and structurally: a term counts even where its value happens to be zero.
-struct PositionOrigin {
-  PositionSet reads;   // positions whose states this value was computed from, since the last state on its way
-  PositionSet inputs;  // positions of the layer's input that this value depends on at all
-
-  void Merge(const PositionOrigin& other) {
-    reads |= other.reads;
-    inputs |= other.inputs;
-  }
-  void StartAt(int64_t position) { reads = inputs = PositionSet(position); }
-  void BecomeState(int64_t position) {
-    if (thread_tally.reads) (*thread_tally.reads)[position] |= reads;
-    reads = PositionSet(position);
-  }
-};
+class Counted;
 
 // A factor of an inner product: number (r, c) lies at first[r * row_stride + c * stride].
-template <class Scalar>
 struct Operand {
-  explicit Operand(const Scalar* first_, int64_t stride_ = 1, int64_t row_stride_ = 0)
-      : first(first_), stride(stride_), row_stride(row_stride_) {}
-
-  const Scalar* first;
-  int64_t stride, row_stride;
+  const Counted* first;
+  int64_t stride = 1, row_stride = 0;
 };
 
-template <class Origin>
-class Instrumented {
- public:
-  Instrumented(double value = 0) : value_(value) {}  // a constant or a weight: at depth 0, from no position
+// The sum over all rows and columns of a * b: multiply-adds, and one reduction.
+Counted Dot(Term term, const Operand& a, const Operand& b, int64_t columns, int64_t rows = 1);
 
-  static Instrumented Input(double value, int64_t position) {
-    Instrumented input(value);
-    input.origin_.StartAt(position);
+class Counted {
+ public:
+  Counted(double value = 0) : value_(value) {}  // a constant or a weight: at depth 0, from no position
+
+  static Counted Input(double value, int64_t position) {
+    Counted input(value);
+    if (thread_tally.reads) input.origin_ = std::make_shared<Origin>(Origin{Only(position), Only(position)});
     return input;
   }
 
   double value() const { return value_; }
   const Depth& depth() const { return depth_; }
-  const Origin& origin() const { return origin_; }
+  const Origin* origin() const { return origin_.get(); }  // null for none
 
-  friend Instrumented operator+(Instrumented a, const Instrumented& b) {
+  friend Counted operator+(Counted a, const Counted& b) {
     a.Include(b);
     return a.Finish(a.value_ + b.value_, &Operations::additions);
   }
-  friend Instrumented operator-(Instrumented a, const Instrumented& b) {
+  friend Counted operator-(Counted a, const Counted& b) {
     a.Include(b);
     return a.Finish(a.value_ - b.value_, &Operations::additions);
   }
-  friend Instrumented operator*(Instrumented a, const Instrumented& b) {
+  friend Counted operator*(Counted a, const Counted& b) {
     a.Include(b);
     return a.Finish(a.value_ * b.value_, &Operations::multiplications);
   }
-  friend Instrumented operator/(Instrumented a, const Instrumented& b) {
+  friend Counted operator/(Counted a, const Counted& b) {
     a.Include(b);
     return a.Finish(a.value_ / b.value_, &Operations::divisions);
   }
-  friend Instrumented Exp(Instrumented a) { return a.Finish(std::exp(a.value_), &Operations::exponentials); }
-  friend Instrumented Sigmoid(Instrumented a) { return a.Finish(1 / (1 + std::exp(-a.value_)), &Operations::sigmoids); }
-  friend Instrumented Tanh(Instrumented a) { return a.Finish(std::tanh(a.value_), &Operations::hyperbolic_tangents); }
-  friend Instrumented Softplus(Instrumented a) {  // as PyTorch's
+  friend Counted Exp(Counted a) { return a.Finish(std::exp(a.value_), &Operations::exponentials); }
+  friend Counted Sigmoid(Counted a) { return a.Finish(1 / (1 + std::exp(-a.value_)), &Operations::sigmoids); }
+  friend Counted Tanh(Counted a) { return a.Finish(std::tanh(a.value_), &Operations::hyperbolic_tangents); }
+  friend Counted Softplus(Counted a) {  // as PyTorch's
     return a.Finish(a.value_ > 20 ? a.value_ : std::log1p(std::exp(a.value_)), &Operations::softpluses);
   }
-  friend Instrumented InverseRoot(Instrumented a) { return a.Finish(1 / std::sqrt(a.value_), &Operations::inverse_roots); }
+  friend Counted InverseRoot(Counted a) { return a.Finish(1 / std::sqrt(a.value_), &Operations::inverse_roots); }
 
-  // The sum over all rows and columns of a * b: multiply-adds, and one reduction.
-  friend Instrumented Dot(Term term, const Operand<Instrumented>& a, const Operand<Instrumented>& b, int64_t columns,
-                          int64_t rows = 1) {
-    Instrumented sum;
-    int64_t multiply_adds = 0;
-    for (int64_t r = 0; r < rows; ++r) {
-      for (int64_t c = 0; c < columns; ++c) {
-        const Instrumented &x = a.first[r * a.row_stride + c * a.stride], &y = b.first[r * b.row_stride + c * b.stride];
-        sum.value_ += x.value_ * y.value_;
-        sum.Include(x);
-        sum.Include(y);
-        ++multiply_adds;
+  friend Counted Dot(Term term, const Operand& a, const Operand& b, int64_t columns, int64_t rows) {
+    Counted sum;
+    const auto for_each = [&](const auto& visit) {
+      for (int64_t r = 0; r < rows; ++r) {
+        for (int64_t c = 0; c < columns; ++c) {
+          visit(a.first[r * a.row_stride + c * a.stride], b.first[r * b.row_stride + c * b.stride]);
+        }
       }
+    };
+    double value = 0;
+    Depth depth;
+    for_each([&](const Counted& x, const Counted& y) {
+      value += x.value_ * y.value_;
+      depth.Raise(x.depth_);
+      depth.Raise(y.depth_);
+    });
+    sum.value_ = value, sum.depth_ = depth;
+    if (thread_tally.reads) {
+      for_each([&](const Counted& x, const Counted& y) { sum.Include(x.origin_), sum.Include(y.origin_); });
     }
-    thread_tally.products[static_cast<int>(term)] += multiply_adds;
-    if (multiply_adds > 0) sum.Deepen(1, 1 + CeilLog2(multiply_adds));
+    thread_tally.products[static_cast<int>(term)] += rows * columns;
+    if (rows * columns > 0) sum.Deepen(1, 1 + CeilLog2(rows * columns));
     return sum;
   }
 
   // a * b + c: a reduction of two terms.
-  friend Instrumented MultiplyAdd(Term term, Instrumented a, const Instrumented& b, const Instrumented& c) {
+  friend Counted MultiplyAdd(Term term, Counted a, const Counted& b, const Counted& c) {
     a.Include(b);
     a.Include(c);
     a.value_ = a.value_ * b.value_ + c.value_;
@@ -136,9 +203,9 @@ class Instrumented {
     return a;
   }
 
-  friend Instrumented Sum(std::span<const Instrumented> terms) {
-    Instrumented sum = terms[0];
-    for (const Instrumented& term : terms.subspan(1)) {
+  friend Counted Sum(std::span<const Counted> terms) {
+    Counted sum = terms[0];
+    for (const Counted& term : terms.subspan(1)) {
       sum.value_ += term.value_;
       sum.Include(term);
       ++thread_tally.operations.additions;
@@ -147,9 +214,9 @@ class Instrumented {
     return sum;
   }
 
-  friend Instrumented Max(std::span<const Instrumented> terms) {
-    Instrumented largest = terms[0];
-    for (const Instrumented& term : terms.subspan(1)) {
+  friend Counted Max(std::span<const Counted> terms) {
+    Counted largest = terms[0];
+    for (const Counted& term : terms.subspan(1)) {
       largest.value_ = std::max(largest.value_, term.value_);
       largest.Include(term);  // the outcome depends on the losers too
       ++thread_tally.operations.comparisons;
@@ -159,22 +226,39 @@ class Instrumented {
   }
 
   // The value as (part of) what `position` holds from now on.
-  friend Instrumented NewState(Instrumented value, int64_t position) {
+  friend Counted NewState(Counted value, int64_t position) {
     ++value.depth_.steps;
-    value.origin_.BecomeState(position);
+    if (!thread_tally.reads) return value;
+    const Origin before = value.origin_ ? *value.origin_ : Origin{Nowhere(), Nowhere()};
+    (*thread_tally.reads)[position] |= before.reads;
+    value.origin_ = std::make_shared<Origin>(Origin{Only(position), before.inputs});
     return value;
   }
 
  private:
-  void Include(const Instrumented& operand) {
+  static Positions Nowhere() { return Positions(thread_tally.reads->size()); }
+  static Positions Only(int64_t position) { return Nowhere().set(position); }
+
+  void Include(const Counted& operand) {
     depth_.Raise(operand.depth_);
-    origin_.Merge(operand.origin_);
+    Include(operand.origin_);
+  }
+  // Shared by many scalars, and written by its sole owner alone.
+  void Include(const std::shared_ptr<Origin>& other) {
+    if (!other || other == origin_) return;
+    if (!origin_ || other->Holds(*origin_)) {
+      origin_ = other;
+    } else if (!origin_->Holds(*other)) {
+      if (origin_.use_count() != 1) origin_ = std::make_shared<Origin>(*origin_);
+      origin_->reads |= other->reads;
+      origin_->inputs |= other->inputs;
+    }
   }
   void Deepen(int32_t rounds, int32_t span) {
     depth_.rounds += rounds;
     depth_.span += span;
   }
-  Instrumented& Finish(double value, int64_t Operations::*kind) {
+  Counted& Finish(double value, int64_t Operations::*kind) {
     value_ = value;
     Deepen(1, 1);
     ++(thread_tally.operations.*kind);
@@ -183,11 +267,11 @@ class Instrumented {
 
   double value_;
   Depth depth_;
-  [[no_unique_address]] Origin origin_;
+  std::shared_ptr<Origin> origin_;
 };
 
-using Counted = Instrumented<NoOrigin>;       // 24 bytes
-using Traced = Instrumented<PositionOrigin>;  // as Counted, with positions
+// What a layer computes and keeps: its outputs and everything on the way that is an array.
+using Activations = std::vector<Counted, TalliedAllocator<Counted>>;
 
 }  // namespace heed::lab
 

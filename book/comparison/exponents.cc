@@ -1,8 +1,11 @@
-#include "book/comparison/exponents.h"
+#include "book/comparison/comparison.h"
 
 #include <algorithm>
 #include <cmath>
-#include <utility>
+#include <cstddef>
+#include <functional>
+#include <iterator>
+#include <numeric>
 
 #include "book/comparison/counting.h"
 
@@ -32,61 +35,69 @@ std::vector<GridPoint> Grid(const Layer& layer, const std::vector<int64_t>& leng
   return grid;
 }
 
-// One factor of the grid's points, for the fit.
-template <class Factor>
-std::vector<double> Column(const std::vector<GridPoint>& grid, const Factor& factor) {
-  std::vector<double> column;
-  column.reserve(grid.size());
-  for (const GridPoint& point : grid) column.push_back(static_cast<double>(factor(point)));
-  return column;
-}
-
 Products CountProducts(const Layer& layer, const GridPoint& point) {
-  LayerWeights<double> weights;
-  for (const int64_t size : layer.WeightSizes(point.shape)) weights.emplace_back(size, 0.0);
-  return CountRun(layer, point.shape, weights, std::vector<double>(point.length * point.shape.width)).products;
+  LayerWeights weights;
+  for (const int64_t size : layer.WeightSizes(point.shape)) weights.emplace_back(size);
+  return CountRun(layer, point.shape, weights, std::vector<double>(point.length * point.shape.width)).numbers.products;
 }
 
-TermExponents FitTerm(const Layer& layer, const TermGrowth& growth, const std::vector<GridPoint>& grid,
-                      const std::vector<Products>& counts) {
-  std::vector<double> cost;
-  for (std::size_t i = 0; i < grid.size(); ++i) {
-    const double log_n = growth.power.times_log_n ? std::log2(static_cast<double>(grid[i].length)) : 1;
-    cost.push_back(static_cast<double>(counts[i][static_cast<int>(growth.term)]) / log_n);
+// What number(point) is over the grid. Hops do not depend on the width, and grow with n - 1, the distance, and with what one of
+// them covers at most.
+TermExponents Fit(const Layer& layer, const std::string& quantity, const PowerOfSizes& power, bool hops,
+                  const std::vector<GridPoint>& grid, const std::function<double(std::size_t i)>& number) {
+  TermExponents result{layer.name(), quantity, power.times_log_n, {}};
+  std::vector<double> y;
+  for (std::size_t i = 0; i < grid.size(); ++i) y.push_back(number(i));
+  std::vector<std::vector<double>> x;
+  const auto add = [&](const char* of, double theory, const std::function<double(const GridPoint&)>& factor) {
+    result.exponents.push_back({of, {}, theory});
+    std::ranges::transform(grid, std::back_inserter(x.emplace_back()), factor);
+  };
+  const int64_t less = hops ? 1 : 0;
+  add("n", power.n, [less](const GridPoint& point) { return point.length - less; });
+  if (!hops) add("d", power.d, [](const GridPoint& point) { return point.shape.width; });
+  const bool kernel = layer.facts().reach == Reach::kKernel;
+  if (layer.facts().reach != Reach::kNone) {
+    add(hops ? (kernel ? "k - 1" : "w") : (kernel ? "k" : "2w + 1"), power.k,
+        [less](const GridPoint& point) { return point.reach - less; });
   }
-  std::vector<std::vector<double>> factors = {Column(grid, [](const GridPoint& point) { return point.length; }),
-                                              Column(grid, [](const GridPoint& point) { return point.shape.width; })};
-  const Reach reach = layer.facts().reach;
-  if (reach != Reach::kNone) factors.push_back(Column(grid, [](const GridPoint& point) { return point.reach; }));
-  const std::vector<Exponent> fitted = FitPowerLaw(factors, cost);
-  TermExponents result{layer.name(),
-                       NameOf(growth.term),
-                       growth.power.times_log_n,
-                       {{"n", fitted[0], growth.power.n}, {"d", fitted[1], growth.power.d}}};
-  if (reach != Reach::kNone) {
-    result.exponents.push_back({reach == Reach::kKernel ? "k" : "2w + 1", fitted[2], growth.power.k});
-  }
+  const std::vector<Exponent> fitted = FitPowerLaw(x, y);
+  for (std::size_t f = 0; f < fitted.size(); ++f) result.exponents[f].fitted = fitted[f];
   return result;
 }
 
-// In n - 1, the distance, and in what one hop covers at most. Powers of two for both, so that nothing is rounded up.
-TermExponents FitHops(const Layer& layer, const PowerOfSizes& power) {
-  const std::vector<GridPoint> grid = Grid(layer, {65, 129, 257}, {1});
-  std::vector<double> hops;
-  hops.reserve(grid.size());
-  for (const GridPoint& point : grid) {
-    hops.push_back(static_cast<double>(TracePaths(layer, point.shape, point.length).hops.Hops(0, point.length - 1)));
+// Logarithms less their mean.
+std::vector<double> Centred(const std::vector<double>& values) {
+  std::vector<double> logarithms;
+  double mean = 0;
+  for (const double value : values) {
+    logarithms.push_back(std::log(value));
+    mean += logarithms.back() / static_cast<double>(values.size());
   }
-  std::vector<std::vector<double>> factors = {Column(grid, [](const GridPoint& point) { return point.length - 1; })};
-  const Reach reach = layer.facts().reach;
-  if (reach != Reach::kNone) factors.push_back(Column(grid, [](const GridPoint& point) { return point.reach - 1; }));
-  const std::vector<Exponent> fitted = FitPowerLaw(factors, hops);
-  TermExponents result{layer.name(), "hops", false, {{"n", fitted[0], power.n}}};
-  if (reach != Reach::kNone) result.exponents.push_back({reach == Reach::kKernel ? "k - 1" : "w", fitted[1], power.k});
-  return result;
+  for (double& logarithm : logarithms) logarithm -= mean;
+  return logarithms;
+}
+
+double Inner(const std::vector<double>& a, const std::vector<double>& b) {
+  return std::inner_product(a.begin(), a.end(), b.begin(), 0.0);
 }
 
 }  // namespace
+
+std::vector<Exponent> FitPowerLaw(const std::vector<std::vector<double>>& x, const std::vector<double>& y) {
+  std::vector<double> rest = Centred(y), variances;
+  std::vector<Exponent> exponents;
+  for (const std::vector<double>& factor : x) {  // uncorrelated, so that each has a regression of its own
+    const std::vector<double> logarithms = Centred(factor);
+    variances.push_back(Inner(logarithms, logarithms));
+    exponents.push_back({Inner(logarithms, rest) / variances.back(), 0});
+    for (std::size_t i = 0; i < rest.size(); ++i) rest[i] -= exponents.back().value * logarithms[i];
+  }
+  if (y.size() <= x.size() + 1) return exponents;
+  const double spread = Inner(rest, rest) / static_cast<double>(y.size() - x.size() - 1);
+  for (std::size_t f = 0; f < exponents.size(); ++f) exponents[f].standard_error = std::sqrt(spread / variances[f]);
+  return exponents;
+}
 
 double TermExponents::LargestDeviation() const {
   double largest = 0;
@@ -103,8 +114,18 @@ std::vector<TermExponents> FitExponents(const Layer& layer) {
   counts.reserve(grid.size());
   for (const GridPoint& point : grid) counts.push_back(CountProducts(layer, point));
   std::vector<TermExponents> all;
-  for (const TermGrowth& growth : layer.facts().growth) all.push_back(FitTerm(layer, growth, grid, counts));
-  if (layer.facts().path) all.push_back(FitHops(layer, *layer.facts().path));
+  for (const TermGrowth& growth : layer.facts().growth) {
+    all.push_back(Fit(layer, kTermNames[static_cast<int>(growth.term)], growth.power, false, grid, [&](std::size_t i) {
+      const double log_n = growth.power.times_log_n ? std::log2(static_cast<double>(grid[i].length)) : 1;
+      return static_cast<double>(counts[i][static_cast<int>(growth.term)]) / log_n;
+    }));
+  }
+  if (!layer.facts().path) return all;
+  // Powers of two for both factors, so that nothing is rounded up.
+  const std::vector<GridPoint> paths = Grid(layer, {65, 129, 257}, {1});
+  all.push_back(Fit(layer, "hops", *layer.facts().path, true, paths, [&](std::size_t i) {
+    return static_cast<double>(TracePaths(layer, paths[i].shape, paths[i].length).hops.Hops(0, paths[i].length - 1));
+  }));
   return all;
 }
 

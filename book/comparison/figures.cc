@@ -1,4 +1,4 @@
-#include "book/comparison/figures.h"
+#include "book/comparison/output.h"
 
 #include <algorithm>
 #include <cmath>
@@ -29,11 +29,11 @@ int AddRow(Diagram& diagram, double left, double height, const std::string& lett
 }
 
 // Arrows for all pairs of the pattern that `wanted` accepts, between two rows of nodes.
-void AddArrows(Diagram& diagram, const BitMatrix& pattern, int from_row, int to_row,
+void AddArrows(Diagram& diagram, const Pattern& pattern, int from_row, int to_row,
                const std::function<bool(int64_t from, int64_t to)>& wanted) {
   for (int64_t to = 0; to < kTokens; ++to) {
     for (int64_t from = 0; from < kTokens; ++from) {
-      if (!pattern.Get(to, from) || !wanted(from, to)) continue;
+      if (!pattern[from][to] || !wanted(from, to)) continue;
       diagram.arrows.push_back({from_row + static_cast<int>(from), to_row + static_cast<int>(to)});
     }
   }
@@ -86,16 +86,16 @@ struct Quantity {
   bool (*known)(const ComparisonOptions& options);
 };
 
-bool Counted(const ComparisonOptions&) { return true; }
+bool WhenCounted(const ComparisonOptions&) { return true; }
 bool Timed(const ComparisonOptions& options) { return !options.no_time; }
 bool TimedOnMoreThreads(const ComparisonOptions& options) { return options.thread_counts.size() > 1; }
 
 const Quantity kQuantities[] = {
-    {"operations", [](const ComparisonRow& row) { return static_cast<double>(row.numbers().multiply_adds()); }, &Counted},
-    {"steps", [](const ComparisonRow& row) { return static_cast<double>(row.numbers().sequential_steps); }, &Counted},
-    {"span", [](const ComparisonRow& row) { return static_cast<double>(row.numbers().span); }, &Counted},
-    {"paths", [](const ComparisonRow& row) { return static_cast<double>(row.numbers().path_length); }, &Counted},
-    {"memory", [](const ComparisonRow& row) { return static_cast<double>(row.numbers().memory); }, &Counted},
+    {"operations", [](const ComparisonRow& row) { return static_cast<double>(row.numbers().multiply_adds()); }, &WhenCounted},
+    {"steps", [](const ComparisonRow& row) { return static_cast<double>(row.numbers().sequential_steps); }, &WhenCounted},
+    {"span", [](const ComparisonRow& row) { return static_cast<double>(row.numbers().span); }, &WhenCounted},
+    {"paths", [](const ComparisonRow& row) { return static_cast<double>(row.numbers().path_length); }, &WhenCounted},
+    {"memory", [](const ComparisonRow& row) { return static_cast<double>(row.numbers().memory); }, &WhenCounted},
     {"time", [](const ComparisonRow& row) { return row.best_seconds(); }, &Timed},
     {"speedup", [](const ComparisonRow& row) { return row.seconds.front() / row.best_seconds(); }, &TimedOnMoreThreads},
 };
@@ -133,7 +133,7 @@ Figure InfluenceFigure(const Comparison& comparison) {
   return figure;
 }
 
-BitMatrix ReadsOf(const char* layer) { return TraceRun(LayerNamed(layer), {.kernel = 3}, kTokens).reads; }
+Pattern ReadsOf(const char* layer) { return TraceRun(LayerNamed(layer), {.kernel = 3}, kTokens).reads; }
 
 Figure Drawing(const std::string& name, Diagram diagram, int width) {
   return {.name = "compare-" + name,
@@ -154,12 +154,12 @@ bool FromThePrevious(int64_t from, int64_t to) { return from + 1 == to; }
 
 Figure ArchitecturesFigure() {
   Diagram diagram;
-  const BitMatrix window = ReadsOf("convolution");
+  const Pattern window = ReadsOf("convolution");
   const int bottom = AddRow(diagram, 0, 0, "x"), middle = AddRow(diagram, 0, 1, "h"), top = AddRow(diagram, 0, 2, "y");
   AddArrows(diagram, window, bottom, middle, Always);
   AddArrows(diagram, window, middle, top, Always);
 
-  const BitMatrix cell = ReadsOf("rnn");
+  const Pattern cell = ReadsOf("rnn");
   const int inputs = AddRow(diagram, 6, 0, "x"), states = AddRow(diagram, 6, 1, "h");
   AddArrows(diagram, cell, inputs, states, InPlace);
   AddArrows(diagram, cell, states, states, FromEarlier);
@@ -171,7 +171,7 @@ Figure ArchitecturesFigure() {
 
 Figure AttentionModelsFigure() {
   Diagram diagram;
-  const BitMatrix tape = ReadsOf("lstmn");
+  const Pattern tape = ReadsOf("lstmn");
   int inputs = AddRow(diagram, 0, 0, "x"), states = AddRow(diagram, 0, 1, "h");
   AddArrows(diagram, tape, inputs, states, InPlace);
   AddArrows(diagram, tape, states, states, FromEarlier);
@@ -181,7 +181,7 @@ Figure AttentionModelsFigure() {
 
   double left = 12;
   for (const char* layer : {"self-attentive", "intra-decoder"}) {
-    const BitMatrix reads = ReadsOf(layer);
+    const Pattern reads = ReadsOf(layer);
     inputs = AddRow(diagram, left, 0, "x"), states = AddRow(diagram, left, 1, "h");
     AddArrows(diagram, reads, inputs, states, InPlace);
     AddArrows(diagram, reads, states, states, FromThePrevious);

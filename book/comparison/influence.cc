@@ -1,4 +1,4 @@
-#include "book/comparison/influence.h"
+#include "book/comparison/comparison.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,20 +1,16 @@
-#include "book/comparison/layers.h"
+#include "book/comparison/layer.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <memory>
+#include <numeric>
 
 #include "book/comparison/layers/attention.h"
+#include "book/comparison/layers/attention_models.h"
 #include "book/comparison/layers/convolution.h"
-#include "book/comparison/layers/decomposable.h"
-#include "book/comparison/layers/gru.h"
-#include "book/comparison/layers/intra_decoder.h"
 #include "book/comparison/layers/linear_chunks.h"
 #include "book/comparison/layers/linear_mixer.h"
-#include "book/comparison/layers/linear_recurrence.h"
-#include "book/comparison/layers/lstm.h"
-#include "book/comparison/layers/lstmn.h"
-#include "book/comparison/layers/rnn.h"
-#include "book/comparison/layers/self_attentive.h"
+#include "book/comparison/layers/recurrences.h"
 #include "lab/options/fields.h"
 
 namespace heed::lab {
@@ -71,5 +67,41 @@ std::vector<const Layer*> LayersNamed(const std::vector<std::string>& ids) {
 }
 
 const Layer& LayerNamed(const std::string& id) { return *LayersNamed({id}).front(); }
+
+int64_t LayerNumbers::multiply_adds() const { return std::accumulate(products.begin(), products.end(), int64_t{0}); }
+
+std::vector<NamedNumber> Entries(const LayerNumbers& numbers) {
+  std::vector<NamedNumber> entries = {{"multiply_adds", numbers.multiply_adds()}};
+  for (std::size_t term = 0; term < numbers.products.size(); ++term) {
+    std::string name = kTermNames[term];
+    std::ranges::replace(name, ' ', '_');
+    entries.push_back({name, numbers.products[term]});
+  }
+  const Operations& others = numbers.operations;
+  entries.insert(entries.end(), {{"multiplications", others.multiplications},
+                                 {"additions", others.additions},
+                                 {"divisions", others.divisions},
+                                 {"comparisons", others.comparisons},
+                                 {"exponentials", others.exponentials},
+                                 {"sigmoids", others.sigmoids},
+                                 {"hyperbolic_tangents", others.hyperbolic_tangents},
+                                 {"softpluses", others.softpluses},
+                                 {"inverse_roots", others.inverse_roots},
+                                 {"sequential_steps", numbers.sequential_steps},
+                                 {"rounds", numbers.rounds},
+                                 {"span", numbers.span},
+                                 {"memory", numbers.memory},
+                                 {"path_length", numbers.path_length},
+                                 {"longest_path", numbers.longest_path},
+                                 {"layers_to_connect", numbers.layers_to_connect}});
+  return entries;
+}
+
+int64_t LargestDifference(const LayerNumbers& a, const LayerNumbers& b) {
+  const std::vector<NamedNumber> of_a = Entries(a), of_b = Entries(b);
+  int64_t largest = 0;
+  for (std::size_t i = 0; i < of_a.size(); ++i) largest = std::max(largest, std::abs(of_a[i].value - of_b[i].value));
+  return largest;
+}
 
 }  // namespace heed::lab

@@ -4,8 +4,6 @@
 #include <chrono>
 #include <cmath>
 #include <functional>
-#include <map>
-#include <stdexcept>
 #include <string>
 
 #include <ATen/ATen.h>
@@ -134,36 +132,21 @@ Mixer MakeLinearRecurrence(const LayerShape& shape, bool parallel) {
 }
 
 Mixer MakeMixer(const Layer& layer, const LayerShape& shape) {
-  using Make = std::function<Mixer(const LayerShape&)>;
-  static const std::map<std::string, Make> twins = {
-      {"convolution", [](const LayerShape& s) { return MakeConvolution(s, false, false); }},
-      {"convolution-causal", [](const LayerShape& s) { return MakeConvolution(s, true, false); }},
-      {"dilated", [](const LayerShape& s) { return MakeConvolution(s, false, true); }},
-      {"dilated-causal", [](const LayerShape& s) { return MakeConvolution(s, true, true); }},
-      {"rnn", [](const LayerShape& s) { return MakeRecurrence<torch::nn::RNNImpl>(s, "rnn"); }},
-      {"gru", [](const LayerShape& s) { return MakeRecurrence<torch::nn::GRUImpl>(s, "gru"); }},
-      {"lstm", [](const LayerShape& s) { return MakeRecurrence<torch::nn::LSTMImpl>(s, "lstm"); }},
-      {"linear-recurrence", [](const LayerShape& s) { return MakeLinearRecurrence(s, false); }},
-      {"linear-recurrence-scan", [](const LayerShape& s) { return MakeLinearRecurrence(s, true); }},
-      {"linear", [](const LayerShape& s) { return MakeLinearMixer(s, "linear"); }},
-      {"linear-chunked", [](const LayerShape& s) { return MakeLinearMixer(s, "linear"); }},
-      {"retention", [](const LayerShape& s) { return MakeLinearMixer(s, "retention"); }},
-      {"mamba2", [](const LayerShape& s) { return MakeLinearMixer(s, "mamba2"); }},
-      {"gated-delta", [](const LayerShape& s) { return MakeLinearMixer(s, "gated-delta"); }},
-      {"attention", [](const LayerShape& s) { return MakeAttention(s, Causal::kNone, {}); }},
-      {"attention-causal", [](const LayerShape& s) { return MakeAttention(s, Causal::kBottomRight, {}); }},
-      {"attention-window",
-       [](const LayerShape& s) {
-         return MakeAttention(s, Causal::kNone, {s.window, s.window});
-       }},
-      {"decomposable", MakeDecomposable},
-      {"self-attentive", MakeSelfAttentive},
-      {"lstmn", MakeReader<nn::Lstmn>},
-      {"intra-decoder", MakeReader<nn::IntraDecoder>},
-  };
-  const auto twin = twins.find(layer.facts().id);
-  if (twin == twins.end()) throw std::logic_error("NnLayer: there is no module for '" + layer.facts().id + "'");
-  return twin->second(shape);
+  const LayerFacts& facts = layer.facts();
+  const std::string& id = facts.id;
+  if (facts.reach == Reach::kKernel) return MakeConvolution(shape, facts.causal, facts.changes_with_level);
+  if (id == "rnn") return MakeRecurrence<torch::nn::RNNImpl>(shape, id);
+  if (id == "gru") return MakeRecurrence<torch::nn::GRUImpl>(shape, id);
+  if (id == "lstm") return MakeRecurrence<torch::nn::LSTMImpl>(shape, id);
+  if (id.starts_with("linear-recurrence")) return MakeLinearRecurrence(shape, id.ends_with("-scan"));
+  if (id == "attention") return MakeAttention(shape, Causal::kNone, {});
+  if (id == "attention-causal") return MakeAttention(shape, Causal::kBottomRight, {});
+  if (id == "attention-window") return MakeAttention(shape, Causal::kNone, {shape.window, shape.window});
+  if (id == "decomposable") return MakeDecomposable(shape);
+  if (id == "self-attentive") return MakeSelfAttentive(shape);
+  if (id == "lstmn") return MakeReader<nn::Lstmn>(shape);
+  if (id == "intra-decoder") return MakeReader<nn::IntraDecoder>(shape);
+  return MakeLinearMixer(shape, id == "linear-chunked" ? "linear" : id);
 }
 
 // Uniform within 1 / sqrt(inputs of one output), as LibTorch's own layers begin.
@@ -202,8 +185,8 @@ NnLayer::NnLayer(const Layer& layer, const LayerShape& shape, uint64_t seed)
 
 NnLayer::~NnLayer() = default;
 
-LayerWeights<double> NnLayer::Weights() const {
-  LayerWeights<double> weights;
+LayerWeights NnLayer::Weights() const {
+  LayerWeights weights;
   for (const at::Tensor& weight : modules_->twice.weights) {
     // Conv1d keeps [output, input, tap].
     const at::Tensor rows = (weight.dim() == 3 ? weight.transpose(1, 2) : weight).detach().contiguous();

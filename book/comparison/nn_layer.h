@@ -17,7 +17,7 @@ class NnLayer {
   NnLayer(const Layer& layer, const LayerShape& shape, uint64_t seed);
   ~NnLayer();
 
-  LayerWeights<double> Weights() const;  // in the order and layout of the layer
+  LayerWeights Weights() const;  // in the order and layout of the layer
 
   // x [length, width] -> the same, computed in double.
   std::vector<double> Forward(const std::vector<double>& x) const;

@@ -6,7 +6,6 @@
 
 #include <fmt/core.h>
 
-#include "book/comparison/reachability.h"
 #include "lab/report/figure.h"
 #include "lab/report/page.h"
 #include "lab/runs/contender.h"

@@ -1,4 +1,4 @@
-// A comparison as tables to read, as files to compute with and as a page.
+// A comparison as figures and tables to read, as files to compute with and as a page.
 #ifndef HEED_BOOK_COMPARISON_OUTPUT_H_
 #define HEED_BOOK_COMPARISON_OUTPUT_H_
 
@@ -12,6 +12,17 @@
 #include "lab/report/page.h"
 
 namespace heed::lab {
+
+// Which of five tokens reads which, drawn from traced runs: two layers of a centred convolution with a window of three, a
+// recurrence, self-attention (compare d2l, section 11.6, figure 11.6.1).
+Figure ArchitecturesFigure();
+// The same of the attention models that came before the Transformer: lstmn, decomposable, self-attentive, intra-decoder.
+Figure AttentionModelsFigure();
+
+// The drawings, the second where one of its models is compared; over the length (with at least two of them) operations, the
+// terms of self-attention, sequential steps, span, paths, memory and, when measured, time and speed-up; over the distance, when
+// measured, influence.
+std::vector<Figure> ComparisonFigures(const Comparison& comparison);
 
 // The formulas in symbols; every count at the longest length; multiply-adds, span, hops by length (not with a single one); time
 // by length for each number of threads; where costs cross; exponents; influence. What was not measured has no table.

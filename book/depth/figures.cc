@@ -1,4 +1,4 @@
-#include "book/depth/figures.h"
+#include "book/depth/output.h"
 
 #include <numeric>
 #include <string>
@@ -87,7 +87,7 @@ std::vector<Series> OfTrained(const DepthResult& result, const Number& number) {
   for (const std::string& id : result.options.trained) {
     Series series{.name = VariantNamed(id).label, .x = {}, .y = {}, .low = {}, .high = {}};
     for (const int64_t depth : result.options.depths) {
-      const TrainedStack* stack = result.Trained(id, depth);
+      const DepthStack* stack = result.Trained(id, depth);
       if (stack == nullptr) continue;
       series.x.push_back(static_cast<double>(depth));
       series.y.push_back(number(*stack));
@@ -98,7 +98,7 @@ std::vector<Series> OfTrained(const DepthResult& result, const Number& number) {
 }
 
 Figure LossFigure(const DepthResult& result) {
-  std::vector<Series> curves = OfTrained(result, [](const TrainedStack& stack) { return stack.loss; });
+  std::vector<Series> curves = OfTrained(result, [](const DepthStack& stack) { return stack.loss; });
   Series frequencies{.name = "frequencies alone", .x = {}, .y = {}, .low = {}, .high = {}};
   for (const int64_t depth : result.options.depths) {
     frequencies.x.push_back(static_cast<double>(depth));
@@ -120,14 +120,14 @@ Figure TimeFigure(const DepthResult& result) {
           .caption = "Forward, backward and the optimiser's step, of one thread's own time.",
           .command = {},
           .content = LinePlot{"Layers", "Microseconds per token", true, true,
-                              OfTrained(result, [](const TrainedStack& stack) { return stack.microseconds_per_token; })}};
+                              OfTrained(result, [](const DepthStack& stack) { return stack.microseconds_per_token; })}};
 }
 
 Figure TrainedRankFigure(const DepthResult& result) {
   const int64_t deepest = result.options.depths.back();
   std::vector<NamedProfile> stacks;
   for (const std::string& id : result.options.trained) {
-    if (const TrainedStack* stack = result.Trained(id, deepest)) stacks.push_back({VariantNamed(id).label, &stack->profile});
+    if (const DepthStack* stack = result.Trained(id, deepest)) stacks.push_back({VariantNamed(id).label, &stack->profile});
   }
   return {.name = "depth-rank-trained",
           .title = fmt::format("How different the tokens still are in trained stacks of {} layers", deepest),

@@ -1,24 +1,17 @@
-#include "book/depth/findings.h"
+#include "book/depth/output.h"
 
 #include <cmath>
 #include <vector>
 
 #include <fmt/core.h>
+#include <fmt/ranges.h>
 
-#include "book/depth/figures.h"
 #include "lab/runs/contender.h"
 
 namespace heed::lab {
 namespace {
 
 constexpr char kOneRun[] = "One run of each at one learning rate: another seed or rate may give other depths.";
-
-// "a; b; c", for parts with commas of their own.
-std::string Listed(const std::vector<std::string>& parts) {
-  std::string text;
-  for (const std::string& part : parts) text += (text.empty() ? "" : "; ") + part;
-  return text;
-}
 
 // "4.3e-07", but "0.21" where that is shorter to read.
 std::string Short(double value) {
@@ -50,7 +43,7 @@ std::string Collapse(const std::vector<NamedProfile>& stacks, int64_t layers) {
   return text + fmt::format("{}After layer {} the distance from that is {}.", text.empty() ? "" : " ", layers, Join(apart));
 }
 
-bool Learns(const TrainedStack& stack, double frequencies) { return stack.loss < frequencies - kLearns; }
+bool Learns(const DepthStack& stack, double frequencies) { return stack.loss < frequencies - kLearns; }
 
 // "pre-norm learns at every depth (2.100 at 32 layers)", "post-norm fails at 16 and 32 layers", "no residual learns at none".
 std::string LearnsWhere(const DepthResult& result, const std::string& id) {
@@ -70,8 +63,6 @@ std::string LearnsWhere(const DepthResult& result, const std::string& id) {
   if (learnt == 0) return fmt::format("{} learns at none", label);
   return fmt::format("{} fails at {} layers", label, Join(fails));
 }
-
-}  // namespace
 
 std::string RankFinding(const DepthResult& result, Objective objective) {
   const std::vector<NamedProfile> stacks = result.Variants(objective);
@@ -122,17 +113,17 @@ std::string TrainingFinding(const DepthResult& result) {
   for (const std::string& id : result.options.trained) {
     parts.push_back(LearnsWhere(result, id));
     for (const int64_t depth : result.options.depths) {
-      const TrainedStack& stack = *result.Trained(id, depth);
+      const DepthStack& stack = *result.Trained(id, depth);
       if (stack.broke_at > 0)
         broke.push_back(fmt::format("{} with {} layers at step {}", VariantNamed(id).label, depth, stack.broke_at));
     }
   }
   std::string text = fmt::format(
       "A stack learns when its loss is at least {1} nats below the {2:.3f} of the frequencies. After {0} steps: {3}.",
-      result.options.steps, kLearns, result.frequencies, Listed(parts));
+      result.options.steps, kLearns, result.frequencies, fmt::join(parts, "; "));
   if (!broke.empty()) text += fmt::format(" The numbers were no longer finite in {}.", Join(broke));
-  const TrainedStack* best = nullptr;  // of those whose loss is a number
-  for (const TrainedStack& stack : result.trained) {
+  const DepthStack* best = nullptr;  // of those whose loss is a number
+  for (const DepthStack& stack : result.trained) {
     if (std::isfinite(stack.loss) && (best == nullptr || stack.loss < best->loss)) best = &stack;
   }
   if (best != nullptr) {
@@ -157,21 +148,21 @@ std::string TimeFinding(const DepthResult& result) {
                      result.options.depths.back(), Join(times));
 }
 
-std::vector<std::string> DepthFindings(const DepthResult& result) {
-  std::vector<std::string> findings = {RankFinding(result, Objective::kMasked),
-                                       RankFinding(result, Objective::kCausal),
-                                       PositionsRankFinding(result),
-                                       EntropyFinding(result),
-                                       GradientFinding(result),
-                                       TrainingFinding(result),
-                                       TimeFinding(result)};
-  std::erase_if(findings, [](const std::string& finding) { return finding.empty(); });
-  return findings;
+}  // namespace
+
+std::vector<DepthFinding> DepthFindings(const DepthResult& result) {
+  return {{RankFinding(result, Objective::kMasked), {"depth-rank"}},
+          {RankFinding(result, Objective::kCausal), {"depth-rank-causal"}},
+          {PositionsRankFinding(result), {"depth-rank-positions"}},
+          {EntropyFinding(result), {"depth-entropy", "depth-largest-weight"}},
+          {GradientFinding(result), {"depth-gradient", "depth-query-key-gradient"}},
+          {TrainingFinding(result), {"depth-loss", "depth-rank-trained"}},
+          {TimeFinding(result), {"depth-time"}}};
 }
 
 std::string DepthConclusion(const DepthResult& result) {
   std::string text;
-  const StartedStack* alone = result.Started("attention", "none", Objective::kMasked);
+  const DepthStack* alone = result.Started("attention", "none", Objective::kMasked);
   const int64_t from = alone == nullptr ? -1 : AlikeFrom(alone->profile);
   if (from >= 0) text = fmt::format("Attention alone makes all tokens alike within {} layers. ", from);
   if (result.trained.empty()) return text;
@@ -179,7 +170,7 @@ std::string DepthConclusion(const DepthResult& result) {
   parts.reserve(result.options.trained.size());
   for (const std::string& id : result.options.trained) parts.push_back(LearnsWhere(result, id));
   return text + fmt::format("Trained for {} steps with {} to {} layers: {}. {}", result.options.steps,
-                            result.options.depths.front(), result.options.depths.back(), Listed(parts), kOneRun);
+                            result.options.depths.front(), result.options.depths.back(), fmt::join(parts, "; "), kOneRun);
 }
 
 }  // namespace heed::lab

@@ -2,12 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <initializer_list>
 
 #include <fmt/core.h>
 
-#include "book/depth/figures.h"
-#include "book/depth/findings.h"
 #include "lab/report/figure.h"
 #include "lab/report/page.h"
 
@@ -16,21 +13,11 @@ namespace {
 
 std::string Number(double value) { return std::isfinite(value) ? fmt::format("{:.3g}", value) : "n/a"; }
 
-// What identifies a stack in the files.
-struct Identity {
-  std::string kind, variant, position, objective;
-  int64_t layers;
-};
-
-// Calls visit(identity, profile) for every stack.
+// Calls visit(kind, stack) for every stack.
 template <class Visit>
 void ForEachStack(const DepthResult& result, const Visit& visit) {
-  for (const StartedStack& stack : result.started) {
-    visit(Identity{"start", stack.variant, stack.position, ToString(stack.objective), result.options.layers}, stack.profile);
-  }
-  for (const TrainedStack& stack : result.trained) {
-    visit(Identity{"trained", stack.variant, "none", ToString(Objective::kCausal), stack.layers}, stack.profile);
-  }
+  for (const DepthStack& stack : result.started) visit("start", stack);
+  for (const DepthStack& stack : result.trained) visit("trained", stack);
 }
 
 Table VariantTable(const DepthResult& result) {
@@ -59,7 +46,7 @@ Table RankTable(const DepthResult& result, Objective objective) {
   for (int64_t l = 1; l < result.options.layers; l *= 2) layers.push_back(static_cast<std::size_t>(l));
   layers.push_back(static_cast<std::size_t>(result.options.layers));
   for (const std::size_t layer : layers) table.header.push_back("Layer " + std::to_string(layer));
-  for (const StartedStack& stack : result.started) {
+  for (const DepthStack& stack : result.started) {
     if (stack.objective != objective) continue;
     std::vector<std::string> row = {VariantNamed(stack.variant).label, stack.position};
     const auto add = [&](const LayerProfile& layer) {
@@ -78,7 +65,7 @@ Table TrainedTable(const DepthResult& result) {
                           result.options.steps, result.options.batch, result.options.context, result.frequencies),
               {"Stack", "Layers", "Parameters", "Loss", "Time", "Distance", "Finite"},
               {}};
-  for (const TrainedStack& stack : result.trained) {
+  for (const DepthStack& stack : result.trained) {
     table.rows.push_back({VariantNamed(stack.variant).label, std::to_string(stack.layers), std::to_string(stack.parameters),
                           std::isfinite(stack.loss) ? fmt::format("{:.3f}", stack.loss) : "n/a",
                           fmt::format("{:.1f}", stack.microseconds_per_token),
@@ -90,23 +77,15 @@ Table TrainedTable(const DepthResult& result) {
 
 }  // namespace
 
-std::vector<Table> DepthTables(const DepthResult& result) {
-  std::vector<Table> tables = {VariantTable(result), RankTable(result, Objective::kMasked),
-                               RankTable(result, Objective::kCausal)};
-  if (!result.trained.empty()) tables.push_back(TrainedTable(result));
-  return tables;
-}
-
 std::string DepthCsv(const DepthResult& result) {
   CsvText csv;
   csv.Row("kind", "variant", "position", "objective", "layers", "layer", "distance_to_equal_rows", "distance_to_rank_one",
           "size", "state_gradient", "parameter_gradient", "query_key_gradient");
-  ForEachStack(result, [&](const Identity& identity, const StackProfile& profile) {
-    for (std::size_t l = 0; l < profile.layers.size(); ++l) {
-      const LayerProfile& layer = profile.layers[l];
-      csv.Row(identity.kind, identity.variant, identity.position, identity.objective, identity.layers, l,
-              layer.distance_to_equal_rows, layer.distance_to_rank_one, layer.size, layer.state_gradient,
-              layer.parameter_gradient, layer.query_key_gradient);
+  ForEachStack(result, [&](const char* kind, const DepthStack& stack) {
+    for (std::size_t l = 0; l < stack.profile.layers.size(); ++l) {
+      const LayerProfile& layer = stack.profile.layers[l];
+      csv.Row(kind, stack.variant, stack.position, ToString(stack.objective), stack.layers, l, layer.distance_to_equal_rows,
+              layer.distance_to_rank_one, layer.size, layer.state_gradient, layer.parameter_gradient, layer.query_key_gradient);
     }
   });
   return csv.text();
@@ -115,11 +94,11 @@ std::string DepthCsv(const DepthResult& result) {
 std::string DepthHeadsCsv(const DepthResult& result) {
   CsvText csv;
   csv.Row("kind", "variant", "position", "objective", "layers", "layer", "head", "entropy", "largest_weight");
-  ForEachStack(result, [&](const Identity& identity, const StackProfile& profile) {
-    for (std::size_t l = 1; l < profile.layers.size(); ++l) {
-      const LayerProfile& layer = profile.layers[l];
+  ForEachStack(result, [&](const char* kind, const DepthStack& stack) {
+    for (std::size_t l = 1; l < stack.profile.layers.size(); ++l) {
+      const LayerProfile& layer = stack.profile.layers[l];
       for (std::size_t h = 0; h < layer.entropy.size(); ++h) {
-        csv.Row(identity.kind, identity.variant, identity.position, identity.objective, identity.layers, l, h, layer.entropy[h],
+        csv.Row(kind, stack.variant, stack.position, ToString(stack.objective), stack.layers, l, h, layer.entropy[h],
                 layer.largest_weight[h]);
       }
     }
@@ -134,49 +113,37 @@ nlohmann::ordered_json DepthJson(const DepthResult& result) {
                                  {"frequencies", result.frequencies},
                                  {"started", nlohmann::ordered_json::array()},
                                  {"trained", nlohmann::ordered_json::array()}};
-  for (const std::string& finding : DepthFindings(result)) json["findings"].push_back(finding);
-  for (const StartedStack& stack : result.started) {
+  for (const DepthFinding& finding : DepthFindings(result)) {
+    if (!finding.text.empty()) json["findings"].push_back(finding.text);
+  }
+  for (const DepthStack& stack : result.started) {
     json["started"].push_back({{"variant", stack.variant},
                                {"position", stack.position},
                                {"objective", ToString(stack.objective)},
                                {"profile", ToJson(stack.profile)}});
   }
-  for (const TrainedStack& stack : result.trained) json["trained"].push_back(ToJson(stack));
+  for (const DepthStack& stack : result.trained) json["trained"].push_back(ToJson(stack));
   return json;
 }
-
-namespace {
-
-void TellDepth(const DepthResult& result, Page& page) {
-  const std::vector<Figure> figures = DepthFigures(result);
-  // A finding, and the figures that show it.
-  const auto tell = [&](const std::string& finding, std::initializer_list<const char*> names) {
-    page.Say(finding);
-    for (const Figure& figure : figures) {
-      if (std::find(names.begin(), names.end(), figure.name) != names.end()) page.Show(figure);
-    }
-  };
-  tell(RankFinding(result, Objective::kMasked), {"depth-rank"});
-  tell(RankFinding(result, Objective::kCausal), {"depth-rank-causal"});
-  tell(PositionsRankFinding(result), {"depth-rank-positions"});
-  tell(EntropyFinding(result), {"depth-entropy", "depth-largest-weight"});
-  tell(GradientFinding(result), {"depth-gradient", "depth-query-key-gradient"});
-  tell(TrainingFinding(result), {"depth-loss", "depth-rank-trained"});
-  tell(TimeFinding(result), {"depth-time"});
-  for (const Table& table : DepthTables(result)) page.Show(table);
-  page.Keep("depth.csv", DepthCsv(result));
-  page.Keep("depth-heads.csv", DepthHeadsCsv(result));
-  page.KeepJson("depth.json", DepthJson(result));
-}
-
-}  // namespace
 
 std::filesystem::path WriteDepth(const DepthResult& result, const std::string& text, const std::string& command,
                                  const std::filesystem::path& folder) {
   Page page("Depth: stacks of many attention layers", folder, command, {});
   page.Say(DepthConclusion(result));
   page.Section("Stacks over " + text);
-  TellDepth(result, page);
+  const std::vector<Figure> figures = DepthFigures(result);
+  for (const DepthFinding& finding : DepthFindings(result)) {
+    page.Say(finding.text);
+    for (const Figure& figure : figures) {
+      if (std::ranges::count(finding.figures, figure.name) > 0) page.Show(figure);
+    }
+  }
+  page.Show(VariantTable(result));
+  for (const Objective objective : {Objective::kMasked, Objective::kCausal}) page.Show(RankTable(result, objective));
+  if (!result.trained.empty()) page.Show(TrainedTable(result));
+  page.Keep("depth.csv", DepthCsv(result));
+  page.Keep("depth-heads.csv", DepthHeadsCsv(result));
+  page.KeepJson("depth.json", DepthJson(result));
   return page.Write();
 }
 

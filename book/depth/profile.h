@@ -5,7 +5,11 @@
 #include <cstdint>
 #include <vector>
 
+#include <ATen/core/Tensor.h>
 #include <nlohmann/json.hpp>
+
+#include "book/depth/stack.h"
+#include "lab/data/batches.h"
 
 namespace heed::lab {
 
@@ -31,8 +35,15 @@ struct StackProfile {
   std::vector<LayerProfile> layers;
 };
 
-// Numbers that are not finite are NaN: those of states that left the finite numbers. They are null in JSON.
-nlohmann::ordered_json NumberToJson(double value);
+// One forward and backward pass in double precision; attention's statistics come from the engine, which stores no matrix of
+// weights. The model keeps its parameters and its type. Throws Interruption on Ctrl-C.
+StackProfile Profile(StackModel& model, const Batch& batch);
+
+// |X - 1 x^T| / |X| and the distance to rank one of X [windows, steps, width], each the mean over the windows. 0 where X is 0.
+double DistanceToEqualRows(const at::Tensor& X);
+double DistanceToRankOne(const at::Tensor& X);
+
+// Null in JSON, and what is not finite, is NaN: a number of states that left the finite numbers.
 double NumberFromJson(const nlohmann::ordered_json& json);
 
 // Numbers survive the way to JSON and back bit by bit. The second throws nlohmann::json::exception or InvalidArgument when the

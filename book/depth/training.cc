@@ -1,11 +1,10 @@
-#include "book/depth/training.h"
+#include "book/depth/depth.h"
 
 #include <algorithm>
 #include <cmath>
 
 #include <ATen/core/grad_mode.h>
 
-#include "book/depth/profiler.h"
 #include "book/depth/stack.h"
 #include "lab/data/batches.h"
 #include "lab/training/fit.h"
@@ -19,9 +18,28 @@ namespace {
 constexpr int64_t kProfileWindows = 4;
 constexpr double kWeightDecay = 0.1;
 
+// hides: one more symbol hides characters.
+StackModel ModelOf(const Corpus& corpus, const DepthOptions& options, const DepthStack& stack, bool hides) {
+  return StackModel(StackOptions{.variant = VariantNamed(stack.variant),
+                                 .layers = stack.layers,
+                                 .width = options.width,
+                                 .heads = options.heads,
+                                 .context = options.context,
+                                 .position = stack.position,
+                                 .objective = stack.objective,
+                                 .symbols = corpus.vocabulary.size() + (hides ? 1 : 0)},
+                    options.seed);
+}
+
+// The windows that stacks are measured on; the same for every stack of an objective.
+Batch ProfileBatch(const Corpus& corpus, const DepthOptions& options, Objective objective) {
+  const auto mask_symbol = static_cast<int32_t>(corpus.vocabulary.size());
+  Random random(options.seed);
+  return RandomBatch(corpus.train, {objective, options.context, kProfileWindows, mask_symbol}, random);
+}
+
 // Where the numbers break, the training ends and the result tells the step.
-void TrainAll(StackModel& model, const Corpus& corpus, const DepthOptions& options, TrainedStack& result,
-              const OnWork& on_work) {
+void TrainAll(StackModel& model, const Corpus& corpus, const DepthOptions& options, DepthStack& result, const OnWork& on_work) {
   const WindowOptions windows{Objective::kCausal, options.context, options.batch, 0};
   Random random(options.seed);
   const auto loss = [&] { return model->Loss(RandomBatch(corpus.train, windows, random)); };
@@ -56,24 +74,14 @@ double ValidationLoss(StackModel& model, const Corpus& corpus, const DepthOption
 
 }  // namespace
 
-Batch ProfileBatch(const Corpus& corpus, const DepthOptions& options, Objective objective) {
-  const auto mask_symbol = static_cast<int32_t>(corpus.vocabulary.size());
-  Random random(options.seed);
-  return RandomBatch(corpus.train, {objective, options.context, kProfileWindows, mask_symbol}, random);
+StackProfile ProfileStarted(const Corpus& corpus, const DepthOptions& options, const DepthStack& stack) {
+  StackModel model = ModelOf(corpus, options, stack, /*hides=*/true);
+  return Profile(model, ProfileBatch(corpus, options, stack.objective));
 }
 
-TrainedStack TrainStack(const Corpus& corpus, const DepthOptions& options, const StackVariant& variant, int64_t layers,
-                        const OnWork& on_work) {
-  StackModel model(StackOptions{.variant = variant,
-                                .layers = layers,
-                                .width = options.width,
-                                .heads = options.heads,
-                                .context = options.context,
-                                .symbols = corpus.vocabulary.size()},
-                   options.seed);
-  TrainedStack result;
-  result.variant = variant.id;
-  result.layers = layers;
+DepthStack TrainStack(const Corpus& corpus, const DepthOptions& options, const DepthStack& stack, const OnWork& on_work) {
+  StackModel model = ModelOf(corpus, options, stack, /*hides=*/false);
+  DepthStack result = stack;
   result.parameters = ParameterCount(*model);
   TrainAll(model, corpus, options, result, on_work);
   result.loss = result.broke_at > 0 ? NAN : ValidationLoss(model, corpus, options);
@@ -82,15 +90,14 @@ TrainedStack TrainStack(const Corpus& corpus, const DepthOptions& options, const
   return result;
 }
 
-nlohmann::ordered_json ToJson(const TrainedStack& stack) {
-  return {{"variant", stack.variant},         {"layers", stack.layers},
-          {"parameters", stack.parameters},   {"broke_at", stack.broke_at},
-          {"loss", NumberToJson(stack.loss)}, {"microseconds_per_token", stack.microseconds_per_token},
+nlohmann::ordered_json ToJson(const DepthStack& stack) {
+  return {{"variant", stack.variant},        {"layers", stack.layers}, {"parameters", stack.parameters},
+          {"broke_at", stack.broke_at},      {"loss", stack.loss},     {"microseconds_per_token", stack.microseconds_per_token},
           {"profile", ToJson(stack.profile)}};
 }
 
-TrainedStack TrainedStackFromJson(const nlohmann::ordered_json& json, int64_t heads) {
-  TrainedStack stack;
+DepthStack TrainedStackFromJson(const nlohmann::ordered_json& json, int64_t heads) {
+  DepthStack stack;
   stack.variant = json.at("variant").get<std::string>();
   stack.layers = json.at("layers").get<int64_t>();
   stack.parameters = json.at("parameters").get<int64_t>();

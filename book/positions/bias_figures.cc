@@ -1,9 +1,10 @@
 #include <algorithm>
 #include <cstddef>
 #include <functional>
+#include <numeric>
 #include <utility>
 
-#include "book/positions/figures.h"
+#include "book/positions/portrait.h"
 #include "heed/positions.h"
 
 namespace heed::lab {
@@ -30,19 +31,11 @@ using NumberOfHead = std::function<double(int64_t head, int64_t offset)>;
 Figure DistanceFigure(const std::string& scheme, int64_t steps, int64_t heads, const Words& words, const NumberOfHead& number) {
   LinePlot plot{"Distance (positions)", words.label, false, false, {}};
   for (const int64_t sign : {-1, 1}) {
-    Series series{sign < 0 ? "keys before the query" : "keys behind the query", {}, {}, {}, {}};
-    for (int64_t distance = 0; distance < steps; ++distance) {
-      double sum = 0, low = number(0, sign * distance), high = low;
-      for (int64_t head = 0; head < heads; ++head) {
-        const double value = number(head, sign * distance);
-        sum += value, low = std::min(low, value), high = std::max(high, value);
-      }
-      series.x.push_back(static_cast<double>(distance));
-      series.y.push_back(sum / static_cast<double>(heads));
-      series.low.push_back(low);
-      series.high.push_back(high);
-    }
-    plot.series.push_back(std::move(series));
+    plot.series.push_back(SpreadOf(sign < 0 ? "keys before the query" : "keys behind the query", steps, [&](int64_t distance) {
+      std::vector<double> numbers;
+      for (int64_t head = 0; head < heads; ++head) numbers.push_back(number(head, sign * distance));
+      return numbers;
+    }));
   }
   Figure figure = Drawn("bias-similarity", "What is added to a score against the distance", std::move(plot));
   figure.name = FigureName(scheme, "similarity");
@@ -101,6 +94,19 @@ Series CurveOf(std::string name, int64_t first, int64_t last, const std::functio
   for (int64_t x = first; x < last; ++x) {
     series.x.push_back(static_cast<double>(x));
     series.y.push_back(y(x));
+  }
+  return series;
+}
+
+Series SpreadOf(std::string name, int64_t distances, const std::function<std::vector<double>(int64_t distance)>& numbers) {
+  Series series{std::move(name), {}, {}, {}, {}};
+  for (int64_t distance = 0; distance < distances; ++distance) {
+    const std::vector<double> all = numbers(distance);
+    const auto [low, high] = std::ranges::minmax(all);
+    series.x.push_back(static_cast<double>(distance));
+    series.y.push_back(std::accumulate(all.begin(), all.end(), 0.0) / static_cast<double>(all.size()));
+    series.low.push_back(low);
+    series.high.push_back(high);
   }
   return series;
 }

@@ -5,7 +5,7 @@
 
 #include <fmt/core.h>
 
-#include "book/positions/figures.h"
+#include "book/positions/portrait.h"
 #include "lab/report/page.h"
 
 namespace heed::lab {

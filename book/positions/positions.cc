@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "book/positions/portrait.h"
-#include "book/positions/scheme_table.h"
 #include "heed/error.h"
 #include "lab/report/printable.h"
 #include "lab/runs/measurements.h"

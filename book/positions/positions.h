@@ -14,6 +14,8 @@
 
 namespace heed::lab {
 
+class LanguageModel;
+
 struct PositionsOptions {
   std::string scheme = "sinusoidal";  // of PictureNames()
   int64_t steps = 60;                 // positions
@@ -48,6 +50,13 @@ struct SchemeTable {
   bool trained = false;                    // or as it starts
   std::vector<FarQuery> far_queries = {};  // fire, of its first head
 };
+
+// As the modules of heed/nn start them, drawn from options.seed alone. Throws InvalidArgument for schemes whose options alone
+// say all.
+SchemeTable StartingTable(const PositionsOptions& options);
+// Of one layer of a model (of the input for learned). Nothing for schemes that train nothing. Throws InvalidArgument that names
+// the layer where there is no such one.
+std::optional<SchemeTable> TrainedTable(LanguageModel& model, int64_t layer);
 
 // The schemes that there are figures of: those of models by their names, and those that have none there.
 std::vector<std::string> PictureNames();

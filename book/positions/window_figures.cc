@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <utility>
 
-#include "book/positions/figures.h"
+#include "book/positions/portrait.h"
 #include "heed/positions.h"
 
 namespace heed::lab {

@@ -1,4 +1,4 @@
-#include "book/tasks/findings.h"
+#include "book/tasks/output.h"
 
 #include <algorithm>
 #include <functional>

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <functional>
 
-#include "book/tasks/run.h"
+#include "book/tasks/tasks.h"
 #include "heed/error.h"
 #include "heed/nn/position_choice.h"
 #include "lab/options/fields.h"

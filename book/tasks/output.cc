@@ -5,7 +5,6 @@
 
 #include <fmt/core.h>
 
-#include "book/tasks/findings.h"
 #include "lab/report/page.h"
 #include "lab/runs/contest_page.h"
 

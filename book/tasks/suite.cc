@@ -69,8 +69,6 @@ SequenceTask Copy() {
            .name = "Copy memory",
            .definition = "Eight symbols stand at the start, blanks follow, and the symbols are asked for in their order at the "
                          "last eight steps, whose accuracy is counted.",
-           .chance = 1.0 / kCopied,
-           .solved = 0.95,
            .symbols = kGo + 1,
            .outputs = kCopied,
            .shortest = 16},
@@ -88,8 +86,6 @@ SequenceTask SelectiveCopy() {
            .name = "Selective copy",
            .definition = "Four symbols stand at random places among blanks, and are asked for in their order at the last four "
                          "steps, whose accuracy is counted.",
-           .chance = 1.0 / kCopied,
-           .solved = 0.95,
            .symbols = kGo + 1,
            .outputs = kCopied,
            .shortest = 2 * kLength},
@@ -111,8 +107,6 @@ SequenceTask Recall(int64_t pairs, const std::string& id) {
            .definition = std::to_string(pairs) +
                          " pairs of a key and a value come first; each key comes once more, among blanks, and its value is "
                          "asked for there. The accuracy of those steps is counted.",
-           .chance = 1.0 / kAlphabet,
-           .solved = 0.95,
            .symbols = 1 + alphabet + kAlphabet,
            .outputs = kAlphabet,
            .shortest = 3 * pairs},
@@ -142,8 +136,6 @@ SequenceTask Parity() {
   return {{.id = "parity",
            .name = "Parity",
            .definition = "At every step, is the number of ones so far odd? The accuracy of all steps is counted.",
-           .chance = 0.5,
-           .solved = 0.95,
            .symbols = 2,
            .outputs = 2},
           [](TaskRow& row, Random& random) {
@@ -163,8 +155,6 @@ SequenceTask Reversal() {
            .name = "Reversal",
            .definition = "An encoder reads random symbols, and a Transformer decoder writes them in reverse order, one after "
                          "the other, after what it wrote itself. The accuracy of all its steps is counted.",
-           .chance = 1.0 / kAlphabet,
-           .solved = 0.95,
            .symbols = kAlphabet,
            .outputs = kAlphabet,
            .causal = false,
@@ -186,8 +176,6 @@ SequenceTask PreviousToken(int64_t distance, bool causal) {
            .definition = "Which symbol stood " + (distance == 1 ? std::string("one step") : number + " steps") +
                          " before? Steps see " + (causal ? "those before them" : "both sides") +
                          "; all that have an answer are counted.",
-           .chance = 1.0 / kAlphabet,
-           .solved = 0.95,
            .symbols = kAlphabet,
            .outputs = kAlphabet,
            .causal = causal,
@@ -205,8 +193,6 @@ SequenceTask FirstToken() {
   return {{.id = "first",
            .name = "First token",
            .definition = "Which symbol stood at the very start? All later steps are counted.",
-           .chance = 1.0 / kAlphabet,
-           .solved = 0.95,
            .symbols = kAlphabet,
            .outputs = kAlphabet,
            .layers = 1,

@@ -17,8 +17,8 @@ struct TaskFacts {
   std::string id;                     // "copy": for files, JSON and the command line
   std::string name;                   // "Copy memory"
   std::string definition;             // in one or two sentences, with what is scored
-  double chance = 0;                  // of the best predictor that looks at nothing
-  double solved = 0;                  // an accuracy of at least this, or an error of at most this
+  double chance = 0;                  // of the best predictor that looks at nothing; of classes 1 / outputs
+  double solved = 0.95;               // an accuracy of at least this, or an error of at most this
   int64_t symbols = 0, features = 0;  // of the input: tokens below `symbols`, or vectors of numbers
   int64_t outputs = 1;                // classes; 1 for numbers
   bool causal = true;                 // a step sees itself and those before it
@@ -70,7 +70,9 @@ class SequenceTask {
   // Writes one sequence; tokens and numbers are 0 at first.
   using Fill = std::function<void(TaskRow& row, Random& random)>;
 
-  SequenceTask(TaskFacts facts, Fill fill) : facts_(std::move(facts)), fill_(std::move(fill)) {}
+  SequenceTask(TaskFacts facts, Fill fill) : facts_(std::move(facts)), fill_(std::move(fill)) {
+    if (facts_.Classifies()) facts_.chance = 1.0 / static_cast<double>(facts_.outputs);
+  }
 
   const TaskFacts& facts() const { return facts_; }
   // The same batch for the same state of the generator, on every machine. Throws InvalidArgument where steps are fewer than the

@@ -7,7 +7,6 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "book/companions/learnt_table.h"
 #include "heed/error.h"
 #include "tests/error_text.h"
 

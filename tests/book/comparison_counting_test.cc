@@ -9,25 +9,23 @@
 #include <map>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "book/comparison/counting.h"
-#include "book/comparison/layers.h"
-#include "book/comparison/reachability.h"
+#include "book/comparison/layer.h"
 #include "tests/lab/waves.h"
 
 namespace heed::lab {
 namespace {
 
-LayerWeights<double> WavyWeights(const Layer& layer, const LayerShape& shape) {
-  LayerWeights<double> weights;
-  for (const int64_t size : layer.WeightSizes(shape)) weights.push_back(Waves(size, 1.0 + static_cast<double>(weights.size())));
-  return weights;
-}
-
-LayerNumbers CountAll(const Layer& layer, const LayerShape& shape, int64_t length) {
-  const CountedRun count = CountRun(layer, shape, WavyWeights(layer, shape), Waves(length * shape.width, 0.1));
-  return CountedNumbers(layer, shape, length, count);
+LayerNumbers Count(const Layer& layer, const LayerShape& shape, int64_t length) {
+  LayerWeights weights;
+  for (const int64_t size : layer.WeightSizes(shape)) {
+    const std::vector<double> waves = Waves(size, 1.0 + static_cast<double>(weights.size()));
+    weights.emplace_back(waves.begin(), waves.end());
+  }
+  return CountAll(layer, shape, weights, Waves(length * shape.width, 0.1)).numbers;
 }
 
 std::string Describe(const Layer& layer, const LayerShape& shape, int64_t length) {
@@ -37,7 +35,7 @@ std::string Describe(const Layer& layer, const LayerShape& shape, int64_t length
 }
 
 void ExpectSameNumbers(const Layer& layer, const LayerShape& shape, int64_t length) {
-  const std::vector<NamedNumber> counted = Entries(CountAll(layer, shape, length));
+  const std::vector<NamedNumber> counted = Entries(Count(layer, shape, length));
   const std::vector<NamedNumber> expected = Entries(layer.Expected(shape, length));
   ASSERT_EQ(counted.size(), expected.size());
   for (std::size_t i = 0; i < counted.size(); ++i) {
@@ -252,7 +250,7 @@ TEST(PathLength, OfADilatedStackIsFoundPairByPair) {
 
 TEST(PathLength, IsNeverForAWindowOfOne) {
   for (const char* layer : {"convolution", "convolution-causal", "dilated", "dilated-causal"}) {
-    const LayerNumbers numbers = CountAll(LayerNamed(layer), {.width = 2, .kernel = 1}, 6);
+    const LayerNumbers numbers = Count(LayerNamed(layer), {.width = 2, .kernel = 1}, 6);
     EXPECT_EQ(numbers.path_length, kNever);
     EXPECT_EQ(numbers.longest_path, kNever);
     EXPECT_EQ(numbers.layers_to_connect, kNever);
@@ -264,8 +262,8 @@ TEST(TraceRun, OpensRecurrencesToTheirCells) {
     const TracedRun run = TraceRun(LayerNamed(layer), {.width = 8}, 6);
     for (int64_t to = 0; to < 6; ++to) {
       for (int64_t from = 0; from < 6; ++from) {
-        EXPECT_EQ(run.reads.Get(to, from), from == to || from == to - 1) << layer << ' ' << to << ' ' << from;
-        EXPECT_EQ(run.receptive.Get(to, from), from <= to) << layer << ' ' << to << ' ' << from;
+        EXPECT_EQ(run.reads[from][to], from == to || from == to - 1) << layer << ' ' << to << ' ' << from;
+        EXPECT_EQ(run.receptive[from][to], from <= to) << layer << ' ' << to << ' ' << from;
       }
     }
   }
@@ -276,8 +274,8 @@ TEST(TraceRun, SeesPowersOfTwoInAScan) {
   for (int64_t to = 0; to < 20; ++to) {
     for (int64_t from = 0; from < 20; ++from) {
       const std::set<int64_t> distances = {0, 1, 2, 4, 8, 16};
-      EXPECT_EQ(run.reads.Get(to, from), distances.contains(to - from)) << to << ' ' << from;
-      EXPECT_EQ(run.receptive.Get(to, from), from <= to) << to << ' ' << from;
+      EXPECT_EQ(run.reads[from][to], distances.contains(to - from)) << to << ' ' << from;
+      EXPECT_EQ(run.receptive[from][to], from <= to) << to << ' ' << from;
     }
   }
 }
@@ -287,8 +285,8 @@ TEST(TraceRun, SeesTheConvolutionBeforeAState) {
     const TracedRun run = TraceRun(LayerNamed(layer), {.width = 8}, 9);
     for (int64_t to = 0; to < 9; ++to) {
       for (int64_t from = 0; from < 9; ++from) {
-        EXPECT_EQ(run.reads.Get(to, from), from <= to && from >= to - 3) << layer << ' ' << to << ' ' << from;
-        EXPECT_EQ(run.receptive.Get(to, from), from <= to) << layer << ' ' << to << ' ' << from;
+        EXPECT_EQ(run.reads[from][to], from <= to && from >= to - 3) << layer << ' ' << to << ' ' << from;
+        EXPECT_EQ(run.receptive[from][to], from <= to) << layer << ' ' << to << ' ' << from;
       }
     }
   }
@@ -299,13 +297,13 @@ TEST(TraceRun, SeesAChunkAndTheStateBeforeIt) {
   for (int64_t to = 0; to < 140; ++to) {
     for (int64_t from = 0; from < 140; ++from) {
       const int64_t first = to / 64 * 64;
-      EXPECT_EQ(run.reads.Get(to, from), from <= to && from >= first - 1) << to << ' ' << from;
-      EXPECT_EQ(run.receptive.Get(to, from), from <= to) << to << ' ' << from;
+      EXPECT_EQ(run.reads[from][to], from <= to && from >= first - 1) << to << ' ' << from;
+      EXPECT_EQ(run.receptive[from][to], from <= to) << to << ' ' << from;
     }
   }
 }
 
-TEST(Instrumented, CountsEachKindApart) {
+TEST(Counted, CountsEachKindApart) {
   const Recording recording;
   const Counted a = 2.0, b = 3.0, c = 5.0;
   const Counted result = Exp((a + b) * c / (a - b));
@@ -316,7 +314,7 @@ TEST(Instrumented, CountsEachKindApart) {
   EXPECT_EQ(result.depth(), (Depth{.steps = 0, .rounds = 4, .span = 4}));
 }
 
-TEST(Instrumented, TakesReductionsAsOneRoundAndALogarithmicSpan) {
+TEST(Counted, TakesReductionsAsOneRoundAndALogarithmicSpan) {
   const Recording recording;
   const std::vector<Counted> terms(5, Counted(1.0));
   const Operand operand(terms.data());
@@ -328,7 +326,7 @@ TEST(Instrumented, TakesReductionsAsOneRoundAndALogarithmicSpan) {
   EXPECT_EQ(recording.tally().products, (Products{0, 0, 0, 5, 0, 1}));
 }
 
-TEST(Instrumented, KeepsRecordingsApart) {
+TEST(Counted, KeepsRecordingsApart) {
   const Recording outer;
   const Counted a = 2.0;
   (void)(a + a);
@@ -340,7 +338,7 @@ TEST(Instrumented, KeepsRecordingsApart) {
   EXPECT_EQ(outer.tally().operations, Operations{.additions = 1});
 }
 
-TEST(Instrumented, TakesAnInnerProductOverRowsThatLieApart) {
+TEST(Counted, TakesAnInnerProductOverRowsThatLieApart) {
   const std::vector<double> a = {1, 2, 3, 4}, b = {1, 10, 0, 0, 100, 1000};
   const std::vector<Counted> c(a.begin(), a.end()), d(b.begin(), b.end());
   EXPECT_EQ(Dot(Term::kConvolution, Operand(c.data(), 1, 2), Operand(d.data(), 1, 4), 2, 2).value(), 1 + 20 + 300 + 4000);
@@ -350,31 +348,33 @@ TEST(Instrumented, TakesAnInnerProductOverRowsThatLieApart) {
 TEST(Activations, AreHeldUntilTheyEnd) {
   const Recording recording;
   {
-    const Activations<Counted> first(10);
-    { const Activations<Counted> second(5); }
+    const Activations first(10);
+    { const Activations second(5); }
     EXPECT_EQ(recording.tally().held, 10);
-    const Activations<double> third(3);
+    const Activations third(3);
   }
   EXPECT_EQ(recording.tally().held, 0);
   EXPECT_EQ(recording.tally().peak, 15);
 }
 
-TEST(Instrumented, SeesDependenceWhereTheValueIsZero) {
-  const Traced x = Traced::Input(0.0, 3), y = Traced::Input(1.0, 70);
-  const Traced product = x * y;
-  EXPECT_TRUE(product.origin().inputs.Contains(3));
-  EXPECT_TRUE(product.origin().inputs.Contains(70));
-  EXPECT_FALSE(product.origin().inputs.Contains(4));
-  EXPECT_FALSE(x.origin().inputs.Contains(70));  // operands are left as they were
+TEST(Counted, SeesDependenceWhereTheValueIsZero) {
+  std::vector<Positions> reads(100, Positions(100));
+  const Recording recording(&reads);
+  const Counted x = Counted::Input(0.0, 3), y = Counted::Input(1.0, 70);
+  const Counted product = x * y;
+  EXPECT_TRUE(product.origin()->inputs[3]);
+  EXPECT_TRUE(product.origin()->inputs[70]);
+  EXPECT_FALSE(product.origin()->inputs[4]);
+  EXPECT_FALSE(x.origin()->inputs[70]);  // operands are left as they were
 }
 
-// Hops by breadth-first search, which shares nothing with matrix powers.
-std::map<int64_t, int64_t> HopsBySearch(const BitMatrix& pattern, int64_t from) {
+// Hops from edge to edge, which shares nothing with sets of positions.
+std::map<int64_t, int64_t> HopsBySearch(const std::set<std::pair<int64_t, int64_t>>& edges, int64_t from) {
   std::map<int64_t, int64_t> hops = {{from, 0}};
   std::vector<int64_t> queue = {from};
   for (std::size_t next = 0; next < queue.size(); ++next) {
-    for (int64_t to = 0; to < pattern.size(); ++to) {
-      if (pattern.Get(to, queue[next]) && hops.emplace(to, hops[queue[next]] + 1).second) queue.push_back(to);
+    for (const auto& [at, to] : edges) {
+      if (at == queue[next] && hops.emplace(to, hops[at] + 1).second) queue.push_back(to);
     }
   }
   return hops;
@@ -387,11 +387,13 @@ TEST(Reachability, AgreesWithBreadthFirstSearchOnScatteredPatterns) {
     return static_cast<int64_t>((state >> 33) % below);
   };
   for (const int64_t size : {1, 2, 5, 63, 64, 65, 130}) {
-    BitMatrix pattern(size);
-    for (int64_t edge = 0; edge < size + size / 2; ++edge) pattern.Set(random(size), random(size));
+    Pattern pattern(size, Positions(size));
+    std::set<std::pair<int64_t, int64_t>> edges;
+    for (int64_t edge = 0; edge < size + size / 2; ++edge) edges.emplace(random(size), random(size));
+    for (const auto& [from, to] : edges) pattern[from].set(to);
     const Reachability reachability(pattern);
     for (int64_t from = 0; from < size; from += 1 + size / 8) {
-      const std::map<int64_t, int64_t> expected = HopsBySearch(pattern, from);
+      const std::map<int64_t, int64_t> expected = HopsBySearch(edges, from);
       for (int64_t to = 0; to < size; to += 1 + size / 16) {
         const auto found = expected.find(to);
         EXPECT_EQ(reachability.Hops(from, to), found == expected.end() ? kNever : found->second) << from << "->" << to;
@@ -401,8 +403,8 @@ TEST(Reachability, AgreesWithBreadthFirstSearchOnScatteredPatterns) {
 }
 
 TEST(Reachability, AsksOnlyForEarlierPositionsWhenCausal) {
-  BitMatrix chain(4);  // each reads the one before
-  for (int64_t i = 1; i < 4; ++i) chain.Set(i, i - 1);
+  Pattern chain(4, Positions(4));  // each reads the one before
+  for (int64_t i = 1; i < 4; ++i) chain[i - 1].set(i);
   const Reachability reachability(chain);
   EXPECT_EQ(reachability.LongestPath(/*causal=*/true), 3);
   EXPECT_EQ(reachability.LongestPath(/*causal=*/false), kNever);
@@ -411,23 +413,23 @@ TEST(Reachability, AsksOnlyForEarlierPositionsWhenCausal) {
 }
 
 TEST(Reachability, StacksDifferentLayers) {
-  BitMatrix one(5), two(5);
-  for (int64_t i = 1; i < 5; ++i) one.Set(i, i - 1);
-  for (int64_t i = 2; i < 5; ++i) two.Set(i, i - 2);
-  const Reachability stack(std::vector<BitMatrix>{one, two});
+  Pattern one(5, Positions(5)), two = one;
+  for (int64_t i = 1; i < 5; ++i) one[i - 1].set(i);
+  for (int64_t i = 2; i < 5; ++i) two[i - 2].set(i);
+  const Reachability stack(std::vector<Pattern>{one, two});
   EXPECT_EQ(stack.Hops(0, 0), 0);
   EXPECT_EQ(stack.Hops(0, 1), 1);
   EXPECT_EQ(stack.Hops(0, 2), 2);  // only the second layer moves by two
   EXPECT_EQ(stack.Hops(0, 3), 2);
   EXPECT_EQ(stack.Hops(0, 4), kNever);  // there is no third layer
-  EXPECT_EQ(Reachability(std::vector<BitMatrix>{two, one}).Hops(0, 1), 2);
+  EXPECT_EQ(Reachability(std::vector<Pattern>{two, one}).Hops(0, 1), 2);
   EXPECT_EQ(stack.LongestPath(/*causal=*/true), kNever);
 }
 
 TEST(LargestDifference, CatchesAWrongFormula) {
   const Layer& layer = LayerNamed("convolution");
   const LayerShape shape{.width = 4, .kernel = 3};
-  const LayerNumbers counted = CountAll(layer, shape, 9), right = layer.Expected(shape, 9);
+  const LayerNumbers counted = Count(layer, shape, 9), right = layer.Expected(shape, 9);
   EXPECT_EQ(LargestDifference(counted, right), 0);
 
   LayerNumbers padding_counted = right;

@@ -6,10 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "book/comparison/exponents.h"
-#include "book/comparison/influence.h"
-#include "book/comparison/layers.h"
-#include "book/comparison/power_law.h"
+#include "book/comparison/comparison.h"
 #include "lab/options/fields.h"
 
 namespace heed::lab {
@@ -53,9 +50,10 @@ TEST(FitExponents, AreThoseOfTheoryForEveryLayerAndTerm) {
     }
     // Every term that costs anything has a theory.
     const LayerNumbers numbers = layer->Expected({.width = 8}, 64);
-    for (const Term term : kAllTerms) {
-      const bool named = std::ranges::any_of(layer->facts().growth, [&](const TermGrowth& one) { return one.term == term; });
-      EXPECT_EQ(named, numbers.Of(term) > 0) << layer->name() << ' ' << NameOf(term);
+    for (std::size_t term = 0; term < numbers.products.size(); ++term) {
+      const bool named = std::ranges::any_of(layer->facts().growth,
+                                             [&](const TermGrowth& one) { return one.term == static_cast<Term>(term); });
+      EXPECT_EQ(named, numbers.products[term] > 0) << layer->name() << ' ' << kTermNames[term];
     }
   }
 }

@@ -20,7 +20,6 @@
 
 #include "book/comparison/comparison.h"
 #include "book/comparison/counting.h"
-#include "book/comparison/figures.h"
 #include "book/comparison/nn_layer.h"
 #include "book/comparison/output.h"
 #include "heed/error.h"
@@ -116,8 +115,9 @@ TEST(CountedLayers, GiveTheValuesOfTheNnLayersBeyondAChunk) {
 TEST(NnLayer, HasWeightsThatFollowTheSeed) {
   const Layer& layer = LayerNamed("rnn");
   const LayerShape shape{.width = 4};
-  EXPECT_EQ(NnLayer(layer, shape, 1).Weights(), NnLayer(layer, shape, 1).Weights());
-  EXPECT_NE(NnLayer(layer, shape, 1).Weights(), NnLayer(layer, shape, 2).Weights());
+  const std::vector<double> x = Waves(4, 1);
+  EXPECT_EQ(NnLayer(layer, shape, 1).Forward(x), NnLayer(layer, shape, 1).Forward(x));
+  EXPECT_NE(NnLayer(layer, shape, 1).Forward(x), NnLayer(layer, shape, 2).Forward(x));
 }
 
 TEST(NnLayer, LeavesTheNumberOfThreadsAsItWas) {
@@ -200,15 +200,9 @@ class WrongLayer final : public Layer {
     return numbers;
   }
   std::vector<int64_t> WeightSizes(const LayerShape& shape) const override { return right_.WeightSizes(shape); }
-  Activations<Counted> Run(const LayerShape& shape, const LayerWeights<Counted>& weights,
-                           std::span<const Counted> x) const override {
+  Activations Run(const LayerShape& shape, const LayerWeights& weights, std::span<const Counted> x) const override {
     return right_.Run(shape, weights, x);
   }
-  Activations<Traced> Run(const LayerShape& shape, const LayerWeights<Traced>& weights,
-                          std::span<const Traced> x) const override {
-    return right_.Run(shape, weights, x);
-  }
-  int64_t LongestSum(const LayerShape& shape, int64_t length) const override { return right_.LongestSum(shape, length); }
 
  private:
   const Layer& right_ = LayerNamed("convolution-causal");
@@ -307,11 +301,9 @@ TEST(Compare, RefusesOptionsThatMakeNoSenseNamingThem) {
 
 // Multiply-adds counted on the running layer.
 LayerNumbers CountProducts(const Layer& layer, const LayerShape& shape, int64_t length) {
-  LayerWeights<double> weights;
-  for (const int64_t size : layer.WeightSizes(shape)) weights.push_back(Waves(size, 1));
-  LayerNumbers numbers;
-  numbers.products = CountRun(layer, shape, weights, Waves(length * shape.width, 2)).products;
-  return numbers;
+  LayerWeights weights;
+  for (const int64_t size : layer.WeightSizes(shape)) weights.emplace_back(size, 1.0);
+  return CountRun(layer, shape, weights, Waves(length * shape.width, 2)).numbers;
 }
 
 TEST(Crossovers, LieWhereTheCountsOfRunningLayersCross) {

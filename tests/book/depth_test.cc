@@ -7,10 +7,8 @@
 #include <cmath>
 #include <string>
 
-#include "book/depth/figures.h"
-#include "book/depth/findings.h"
 #include "book/depth/output.h"
-#include "book/depth/profiler.h"
+#include "book/depth/profile.h"
 #include "book/depth/stack.h"
 #include "heed/error.h"
 #include "lab/data/batches.h"
@@ -188,9 +186,9 @@ TEST(DepthTrainingTest, ShallowStacksLearnAndDeepOnesWithoutResidualsDoNot) {
   options.steps = 60;
   int64_t done = 0;
   const auto on_work = [&done](int64_t work) { done += work; };
-  const TrainedStack shallow = TrainStack(corpus, options, VariantNamed("pre"), 2, on_work);
+  const DepthStack shallow = TrainStack(corpus, options, {.variant = "pre", .profile = {}, .layers = 2}, on_work);
   EXPECT_EQ(done, 120);
-  const TrainedStack deep = TrainStack(corpus, options, VariantNamed("feed-forward"), 16, on_work);
+  const DepthStack deep = TrainStack(corpus, options, {.variant = "feed-forward", .profile = {}, .layers = 16}, on_work);
   EXPECT_LT(shallow.loss, 0.5 * std::log(static_cast<double>(corpus.vocabulary.size()))) << "half of what an even guess loses";
   EXPECT_GT(deep.loss, 2 * shallow.loss);
   EXPECT_GT(deep.microseconds_per_token, shallow.microseconds_per_token);
@@ -201,12 +199,12 @@ TEST(DepthTrainingTest, SaysAtWhichStepTheNumbersBroke) {
   options.lr = 1e30;
   options.steps = 20;
   int64_t done = 0;
-  const TrainedStack broken =
-      TrainStack(SmallCorpus(), options, VariantNamed("residual"), 2, [&done](int64_t work) { done += work; });
+  const DepthStack broken = TrainStack(SmallCorpus(), options, {.variant = "residual", .profile = {}, .layers = 2},
+                                       [&done](int64_t work) { done += work; });
   EXPECT_GT(broken.broke_at, 1);
   EXPECT_LE(broken.broke_at, 20);
   EXPECT_EQ(done, 2 * (broken.broke_at - 1)) << "the step itself is not done";
-  const TrainedStack read = TrainedStackFromJson(nlohmann::ordered_json::parse(ToJson(broken).dump()), options.heads);
+  const DepthStack read = TrainedStackFromJson(nlohmann::ordered_json::parse(ToJson(broken).dump()), options.heads);
   EXPECT_EQ(read.broke_at, broken.broke_at);
 }
 
@@ -294,7 +292,7 @@ DepthResult Fabricated() {
   for (const char* variant : {"pre", "norm"}) {
     for (const int64_t depth : {1, 2}) {
       result.trained.push_back({});
-      TrainedStack& stack = result.trained.back();
+      DepthStack& stack = result.trained.back();
       stack.variant = variant, stack.layers = depth;
       stack.loss = variant == std::string("pre") || depth == 1 ? 2.5 : 2.95;
       stack.microseconds_per_token = 3 + 4.0 * static_cast<double>(depth);
@@ -304,41 +302,54 @@ DepthResult Fabricated() {
   return result;
 }
 
+std::string FindingBeside(const std::string& figure, const DepthResult& result) {
+  for (const DepthFinding& finding : DepthFindings(result)) {
+    if (finding.figures.front() == figure) return finding.text;
+  }
+  return "none";
+}
+
 TEST(DepthFindingsTest, SayWhereTokensBecomeAlike) {
   const DepthResult result = Fabricated();
-  EXPECT_EQ(RankFinding(result, Objective::kMasked),
+  EXPECT_EQ(FindingBeside("depth-rank", result),
             "With all tokens in sight: All tokens have the same state to one part in a million from layer 4 on (attention "
             "alone). After layer 4 the distance from that is 0.062 (pre-norm).");
-  EXPECT_EQ(RankFinding(result, Objective::kCausal), "");
-  EXPECT_TRUE(Holds(PositionsRankFinding(result), "from layer 4 on (no positions) and from layer 3 on (alibi)"))
-      << PositionsRankFinding(result);
+  EXPECT_EQ(FindingBeside("depth-rank-causal", result), "");
+  EXPECT_TRUE(
+      Holds(FindingBeside("depth-rank-positions", result), "from layer 4 on (no positions) and from layer 3 on (alibi)"))
+      << FindingBeside("depth-rank-positions", result);
 }
 
 TEST(DepthFindingsTest, SayWhatAttentionAndGradientsDo) {
   const DepthResult result = Fabricated();
-  EXPECT_TRUE(Holds(EntropyFinding(result), "80 % with a largest weight of 0.38 (attention alone)")) << EntropyFinding(result);
-  EXPECT_TRUE(Holds(GradientFinding(result), "a factor of 0.25 (attention alone)")) << GradientFinding(result);
-  EXPECT_TRUE(Holds(GradientFinding(result), "a share of 0.25 (attention alone)")) << GradientFinding(result);
+  EXPECT_TRUE(Holds(FindingBeside("depth-entropy", result), "80 % with a largest weight of 0.38 (attention alone)"))
+      << FindingBeside("depth-entropy", result);
+  EXPECT_TRUE(Holds(FindingBeside("depth-gradient", result), "a factor of 0.25 (attention alone)"))
+      << FindingBeside("depth-gradient", result);
+  EXPECT_TRUE(Holds(FindingBeside("depth-gradient", result), "a share of 0.25 (attention alone)"))
+      << FindingBeside("depth-gradient", result);
 }
 
 TEST(DepthFindingsTest, SayWhichStacksLearn) {
   DepthResult result = Fabricated();
-  std::string text = TrainingFinding(result);
+  std::string text = FindingBeside("depth-loss", result);
   EXPECT_TRUE(Holds(text, "pre-norm learns at every depth (2.500 at 2 layers)")) << text;
   EXPECT_TRUE(Holds(text, "no residual fails at 2 layers")) << text;
   EXPECT_FALSE(Holds(text, "finite")) << text;
-  EXPECT_TRUE(Holds(TimeFinding(result), "4.0 µs a token and layer (pre-norm)")) << TimeFinding(result);
+  EXPECT_TRUE(Holds(FindingBeside("depth-time", result), "4.0 µs a token and layer (pre-norm)"))
+      << FindingBeside("depth-time", result);
   result.trained[3].broke_at = 7;
   result.trained[2].loss = result.trained[3].loss = NAN;
-  text = TrainingFinding(result);
+  text = FindingBeside("depth-loss", result);
   EXPECT_TRUE(Holds(text, "no residual learns at none")) << text;
   EXPECT_TRUE(Holds(text, "with 2 layers at step 7")) << text;
   EXPECT_TRUE(Holds(text, "The best is pre-norm with 1 layer: 2.500")) << text;
   result.trained[0].loss = NAN;
-  EXPECT_TRUE(Holds(TrainingFinding(result), "The best is pre-norm with 2 layers: 2.500")) << TrainingFinding(result);
-  for (TrainedStack& stack : result.trained) stack.loss = NAN;
-  EXPECT_FALSE(Holds(TrainingFinding(result), "best")) << TrainingFinding(result);
-  EXPECT_FALSE(Holds(TrainingFinding(result), "nan")) << TrainingFinding(result);
+  EXPECT_TRUE(Holds(FindingBeside("depth-loss", result), "The best is pre-norm with 2 layers: 2.500"))
+      << FindingBeside("depth-loss", result);
+  for (DepthStack& stack : result.trained) stack.loss = NAN;
+  EXPECT_FALSE(Holds(FindingBeside("depth-loss", result), "best")) << FindingBeside("depth-loss", result);
+  EXPECT_FALSE(Holds(FindingBeside("depth-loss", result), "nan")) << FindingBeside("depth-loss", result);
 }
 
 TEST(DepthFiguresTest, HoldACurveForEveryStack) {

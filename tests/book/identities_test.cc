@@ -12,7 +12,6 @@
 #include <ATen/ATen.h>
 
 #include "book/positions/positions.h"
-#include "book/positions/scheme_table.h"
 
 namespace heed::lab {
 namespace {

@@ -1,4 +1,4 @@
-#include "book/positions/scheme_table.h"
+#include "book/positions/positions.h"
 
 #include <gtest/gtest.h>
 

@@ -8,9 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "book/tasks/findings.h"
 #include "book/tasks/output.h"
-#include "book/tasks/run.h"
 #include "heed/error.h"
 #include "lab/training/interrupt.h"
 #include "tests/error_text.h"

@@ -10,7 +10,7 @@
 
 #include <gtest/gtest.h>
 
-#include "bench/suites/search_output.h"
+#include "bench/suites/output.h"
 #include "tests/error_text.h"
 
 namespace heed::lab {

@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include "bench/suites/plan.h"
-#include "bench/suites/shape_bench.h"
 #include "heed/error.h"
 
 namespace heed::lab {

@@ -9,7 +9,6 @@
 #include <gtest/gtest.h>
 
 #include "bench/study/record.h"
-#include "bench/study/recording.h"
 #include "bench/study/replay.h"
 #include "lab/data/text.h"
 #include "lab/report/file.h"

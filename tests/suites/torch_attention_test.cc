@@ -11,7 +11,7 @@
 #include <ATen/record_function.h>
 #include <gtest/gtest.h>
 
-#include "bench/suites/attention_contenders.h"
+#include "bench/suites/contenders.h"
 #include "bench/suites/measurement.h"
 #include "bench/suites/random_call.h"
 
@@ -57,19 +57,19 @@ TEST(TorchAttentionTest, EveryWayOfARandomCallComputesWhatHeedDoes) {
   at::manual_seed(1);
   for (CallCase c : SmallCalls(1, 250)) {
     c.dropout = 0;  // two sides that drop at random agree only where they do not
-    AttentionContenders contenders(c);
-    const NamedTensors heed = contenders.Run(BenchSide::kHeed, c.pass);
-    const std::vector<std::string> ways = contenders.TorchWays();
+    const auto contenders = MakeContenders(c);
+    const NamedTensors heed = contenders->Run(BenchSide::kHeed, c.pass);
+    const std::vector<std::string> ways = contenders->TorchWays();
     for (std::size_t way = 0; way < ways.size(); ++way) {
-      contenders.SetTorchWay(way);
-      ExpectAgreementOfCalls(heed, contenders.Run(BenchSide::kTorch, c.pass), ToleranceOfCalls(c.type), Words(c, ways[way]));
+      contenders->SetTorchWay(way);
+      ExpectAgreementOfCalls(heed, contenders->Run(BenchSide::kTorch, c.pass), ToleranceOfCalls(c.type), Words(c, ways[way]));
     }
   }
 }
 
 TEST(TorchAttentionTest, HasEveryWayThatAUserWouldTry) {
   using Ways = std::vector<std::string>;
-  const auto ways = [](const std::string& text) { return AttentionContenders(Case(text)).TorchWays(); };
+  const auto ways = [](const std::string& text) { return MakeContenders(Case(text))->TorchWays(); };
   EXPECT_EQ(ways("B2 H4 n9 d8"), Ways{""});
   EXPECT_EQ(ways("B2 H4 n9 d8 causal"), Ways{""}) << "is_causal";
   EXPECT_EQ(ways("B2 H4 n9:20 d8 causal=top-left"), Ways{""}) << "is_causal";
@@ -89,9 +89,9 @@ TEST(TorchAttentionTest, HasEveryWayThatAUserWouldTry) {
 
 TEST(TorchAttentionTest, TheFusedPathIsTakenWhereAWayAllowsIt) {
   const auto path = [](const std::string& text, std::size_t way) {
-    AttentionContenders contenders(Case(text));
-    contenders.SetTorchWay(way);
-    return contenders.TorchPath(Case(text).pass);
+    const auto contenders = MakeContenders(Case(text));
+    contenders->SetTorchWay(way);
+    return contenders->TorchPath(Case(text).pass);
   };
   EXPECT_EQ(path("B2 H4 n9:20 d8 causal=top-left", 0), "flash");
   EXPECT_EQ(path("B2 H4:2 n1:20 d8", 2), "flash");
@@ -114,14 +114,14 @@ std::unique_ptr<at::ObserverContext> See(const at::RecordFunction& function) {
 
 TEST(TorchAttentionTest, ThePathThatIsNamedIsTheOneThatRuns) {
   for (const CallCase& c : SmallCalls(2, 60)) {
-    AttentionContenders contenders(c);
-    const std::vector<std::string> ways = contenders.TorchWays();
+    const auto contenders = MakeContenders(c);
+    const std::vector<std::string> ways = contenders->TorchWays();
     for (std::size_t way = 0; way < ways.size(); ++way) {
-      contenders.SetTorchWay(way);
-      const std::string path = contenders.TorchPath(c.pass);
+      contenders->SetTorchWay(way);
+      const std::string path = contenders->TorchPath(c.pass);
       saw_flash = saw_math = false;
       const at::CallbackHandle handle = at::addThreadLocalCallback(at::RecordFunctionCallback(&See));
-      contenders.Run(BenchSide::kTorch, c.pass);
+      contenders->Run(BenchSide::kTorch, c.pass);
       at::removeCallback(handle);
       EXPECT_EQ(saw_flash, path == "flash") << Words(c, ways[way]);
       EXPECT_EQ(saw_math, path == "math") << Words(c, ways[way]);
@@ -135,19 +135,19 @@ TEST(TorchAttentionTest, OperationsCountThePairsThatAreSeen) {
   for (CallCase c : SmallCalls(3, 200)) {
     if (c.shape.kv_len > 64 || c.bias != CallCase::Bias::kNone) continue;
     c.dropout = 0, c.shape.value_dim = 64;
-    AttentionContenders contenders(c);
+    const auto contenders = MakeContenders(c);
     {
       const at::NoGradGuard no_grad;
-      for (auto& [name, array] : contenders.Arrays(BenchSide::kHeed)) {
+      for (auto& [name, array] : contenders->Arrays(BenchSide::kHeed)) {
         if (name == "value") array.copy_(at::eye(c.shape.kv_len, 64).expand_as(array));
         if (name == "query") array.zero_();
       }
     }
-    const at::Tensor weights = contenders.Run(BenchSide::kHeed, BenchPass::kForward)[0].second;
+    const at::Tensor weights = contenders->Run(BenchSide::kHeed, BenchPass::kForward)[0].second;
     const auto pairs = static_cast<double>(weights.count_nonzero().item<int64_t>());
     const auto key = static_cast<double>(c.shape.head_dim);
-    EXPECT_EQ(contenders.Operations(BenchPass::kForward), 2 * (key + 64) * pairs) << TextOf(c);
-    EXPECT_EQ(contenders.Operations(BenchPass::kForwardBackward), 2 * (4 * key + 3 * 64) * pairs) << TextOf(c);
+    EXPECT_EQ(contenders->Operations(BenchPass::kForward), 2 * (key + 64) * pairs) << TextOf(c);
+    EXPECT_EQ(contenders->Operations(BenchPass::kForwardBackward), 2 * (4 * key + 3 * 64) * pairs) << TextOf(c);
   }
 }
 
@@ -186,12 +186,12 @@ TEST(TorchAttentionTest, MemoryIsBoundedByItsEstimate) {
     if (BytesOf(c) < (60 << 20)) continue;
     ++of_some_size;
     const double grown = PeakGrowth([&c] {
-      AttentionContenders contenders(c);
-      contenders.Run(BenchSide::kHeed, c.pass);
-      const std::size_t ways = contenders.TorchWays().size();
+      const auto contenders = MakeContenders(c);
+      contenders->Run(BenchSide::kHeed, c.pass);
+      const std::size_t ways = contenders->TorchWays().size();
       for (std::size_t way = 0; way < ways; ++way) {
-        contenders.SetTorchWay(way);
-        contenders.Run(BenchSide::kTorch, c.pass);
+        contenders->SetTorchWay(way);
+        contenders->Run(BenchSide::kTorch, c.pass);
       }
     });
     EXPECT_LE(grown, BytesOf(c) / (1 << 20) + kSlackMib) << TextOf(c);

@@ -7,9 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "book/comparison/layer.h"
-#include "book/comparison/layers/softmax.h"
-#include "book/comparison/layers/whole_numbers.h"
+#include "book/comparison/layers/parts.h"
 
 namespace heed::lab {
 
@@ -20,15 +18,42 @@ struct Attention {
   enum class Sees { kAll, kEarlier, kWindow };
   Sees sees;
 
-  LayerFacts Facts() const;
+  LayerFacts Facts() const {
+    LayerFacts facts;
+    facts.id = "attention";
+    facts.name = "self-attention";
+    facts.multiply_adds = "4 n d² (projections) + 2 n² d";
+    facts.steps = "1";
+    facts.memory = "4 n d + n";
+    facts.hops = facts.layers = "1";
+    PowerOfSizes pairs{.n = 2, .d = 1};
+    facts.path = PowerOfSizes{};
+    if (sees == Sees::kEarlier) {
+      facts.id += "-causal";
+      facts.name += " (causal)";
+      facts.causal = true;
+      facts.multiply_adds = "4 n d² (projections) + n (n + 1) d";
+    } else if (sees == Sees::kWindow) {
+      facts.id += "-window";
+      facts.name += " (window)";
+      facts.reach = Reach::kWindow;
+      facts.multiply_adds = "4 n d² (projections) + 2 (n (2w + 1) - w (w + 1)) d";
+      facts.memory = "4 n d + 2w + 1";
+      facts.hops = "⌈(n - 1) / w⌉";
+      facts.layers = "⌈(n - 1) / 2w⌉";
+      pairs = {.n = 1, .d = 1, .k = 1};
+      facts.path = PowerOfSizes{.n = 1, .d = 0, .k = -1};
+    }
+    facts.growth = {{Term::kProjections, {.n = 1, .d = 2}}, {Term::kScores, pairs}, {Term::kSums, pairs}};
+    return facts;
+  }
 
   std::vector<int64_t> WeightSizes(const LayerShape& shape) const { return std::vector<int64_t>(4, shape.width * shape.width); }
 
-  template <class Scalar>
-  Activations<Scalar> Run(const LayerShape& shape, const LayerWeights<Scalar>& weights, std::span<const Scalar> x) const {
-    const Activations<Scalar> mixed = Mix(shape, Project(weights[0], x, shape.width), Project(weights[1], x, shape.width),
-                                          Project(weights[2], x, shape.width));
-    Activations<Scalar> y = Project(weights[3], std::span<const Scalar>(mixed), shape.width);
+  Activations Run(const LayerShape& shape, const LayerWeights& weights, std::span<const Counted> x) const {
+    const Activations mixed = Mix(shape, Project(weights[0], x, shape.width), Project(weights[1], x, shape.width),
+                                  Project(weights[2], x, shape.width));
+    Activations y = Project(weights[3], mixed, shape.width);
     for (int64_t i = 0; i < static_cast<int64_t>(y.size()); ++i) y[i] = NewState(y[i], i / shape.width);
     return y;
   }
@@ -48,12 +73,11 @@ struct Attention {
     const int64_t softmax = 1 + over_keys + 1 + 1 + over_keys + 1;  // scale, maximum, subtract, exponential, sum, divide
     numbers.span = projection + score + softmax + (1 + over_keys) + projection;
     numbers.memory = 4 * n * d + most;
+    numbers.longest_sum = std::max(d, most);
     numbers.path_length = numbers.longest_path = HopsOver(n - 1, before);
     numbers.layers_to_connect = HopsOver(n - 1, sees == Sees::kWindow ? 2 * before : before);
     return numbers;
   }
-
-  int64_t LongestSum(const LayerShape& shape, int64_t length) const { return std::max(shape.width, MostKeys(shape, length)); }
 
  private:
   // How far a query sees; at least 1 where anything but a window bounds it.
@@ -65,22 +89,18 @@ struct Attention {
   }
 
   // y_i = W x_i for every position.
-  template <class Scalar>
-  static Activations<Scalar> Project(const std::vector<Scalar>& weight, std::span<const Scalar> x, int64_t width) {
-    Activations<Scalar> y(x.size());
+  static Activations Project(const std::vector<Counted>& weight, std::span<const Counted> x, int64_t width) {
+    Activations y(x.size());
     for (int64_t row = 0; row < static_cast<int64_t>(x.size()); row += width) {
-      for (int64_t out = 0; out < width; ++out) {
-        y[row + out] = Dot(Term::kProjections, Operand(&weight[out * width]), Operand(&x[row]), width);
-      }
+      Multiply(Term::kProjections, weight.data(), &x[row], width, std::span(y).subspan(row, width));
     }
     return y;
   }
 
   // Weights of one query, softmax(scale * q . k_j) over `count` keys, which lie `stride` scalars apart.
-  template <class Scalar>
-  static Activations<Scalar> Look(const Scalar* query, const Scalar* keys, int64_t stride, int64_t count, int64_t head_width) {
-    const Scalar scale(1 / std::sqrt(static_cast<double>(head_width)));
-    Activations<Scalar> weights(count);
+  static Activations Look(const Counted* query, const Counted* keys, int64_t stride, int64_t count, int64_t head_width) {
+    const Counted scale(1 / std::sqrt(static_cast<double>(head_width)));
+    Activations weights(count);
     for (int64_t j = 0; j < count; ++j) {
       weights[j] = Dot(Term::kScores, Operand(query), Operand(keys + j * stride), head_width) * scale;
     }
@@ -89,55 +109,22 @@ struct Attention {
   }
 
   // The heads' weighted sums. Queries, keys and values end with it.
-  template <class Scalar>
-  Activations<Scalar> Mix(const LayerShape& shape, Activations<Scalar> q, Activations<Scalar> k, Activations<Scalar> v) const {
+  Activations Mix(const LayerShape& shape, Activations q, Activations k, Activations v) const {
     const int64_t width = shape.width, length = static_cast<int64_t>(q.size()) / width, head_width = width / shape.heads;
     const int64_t sight = Sight(shape, length);
-    Activations<Scalar> mixed(q.size());
+    Activations mixed(q.size());
     for (int64_t i = 0; i < length; ++i) {
       const int64_t first = std::max<int64_t>(i - sight, 0),
                     last = sees == Sees::kEarlier ? i : std::min(i + sight, length - 1);
       for (int64_t head = 0; head < width; head += head_width) {
         const int64_t start = first * width + head, count = last - first + 1;
-        const Activations<Scalar> weights = Look(&q[i * width + head], &k[start], width, count, head_width);
-        for (int64_t c = 0; c < head_width; ++c) {
-          mixed[i * width + head + c] = Dot(Term::kSums, Operand(weights.data()), Operand(&v[start + c], width), count);
-        }
+        const Activations weights = Look(&q[i * width + head], &k[start], width, count, head_width);
+        SumRows(weights, &v[start], width, std::span(mixed).subspan(i * width + head, head_width));
       }
     }
     return mixed;
   }
 };
-
-inline LayerFacts Attention::Facts() const {
-  LayerFacts facts;
-  facts.id = "attention";
-  facts.name = "self-attention";
-  facts.multiply_adds = "4 n d² (projections) + 2 n² d";
-  facts.steps = "1";
-  facts.memory = "4 n d + n";
-  facts.hops = facts.layers = "1";
-  PowerOfSizes pairs{.n = 2, .d = 1};
-  facts.path = PowerOfSizes{};
-  if (sees == Sees::kEarlier) {
-    facts.id += "-causal";
-    facts.name += " (causal)";
-    facts.causal = true;
-    facts.multiply_adds = "4 n d² (projections) + n (n + 1) d";
-  } else if (sees == Sees::kWindow) {
-    facts.id += "-window";
-    facts.name += " (window)";
-    facts.reach = Reach::kWindow;
-    facts.multiply_adds = "4 n d² (projections) + 2 (n (2w + 1) - w (w + 1)) d";
-    facts.memory = "4 n d + 2w + 1";
-    facts.hops = "⌈(n - 1) / w⌉";
-    facts.layers = "⌈(n - 1) / 2w⌉";
-    pairs = {.n = 1, .d = 1, .k = 1};
-    facts.path = PowerOfSizes{.n = 1, .d = 0, .k = -1};
-  }
-  facts.growth = {{Term::kProjections, {.n = 1, .d = 2}}, {Term::kScores, pairs}, {Term::kSums, pairs}};
-  return facts;
-}
 
 }  // namespace heed::lab
 

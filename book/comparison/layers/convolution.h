@@ -7,11 +7,29 @@
 #include <span>
 #include <vector>
 
-#include "book/comparison/layer.h"
-#include "book/comparison/layers/whole_numbers.h"
-#include "book/comparison/reachability.h"
+#include "book/comparison/layers/parts.h"
 
 namespace heed::lab {
+
+// base^exponent, but at most `limit`.
+constexpr int64_t PowerUpTo(int64_t base, int64_t exponent, int64_t limit) {
+  int64_t power = 1;
+  for (int64_t i = 0; i < exponent && power < limit && base > 1; ++i) power = power > limit / base ? limit : power * base;
+  return power;
+}
+
+// The smallest m with base^m >= number; base >= 2 or number 1.
+constexpr int64_t CeilLog(int64_t number, int64_t base) {
+  int64_t exponent = 0;
+  for (int64_t power = 1; power < number; power *= base) ++exponent;
+  return exponent;
+}
+
+constexpr int64_t LargestDigit(int64_t number, int64_t base) {
+  int64_t largest = 0;
+  for (; number > 0; number /= base) largest = std::max(largest, number % base);
+  return largest;
+}
 
 // y_i = sum over taps t of W_t x_{i + (t - before) D}, D = 1 or kernel^level; `before` taps lie before a position, the rest
 // after it. Taps beyond the ends are left out, not multiplied by zero. Weights: W [width (output), kernel, width (input)].
@@ -25,14 +43,34 @@ struct Convolution {
     return dilated ? PowerUpTo(shape.kernel, shape.level, length) : 1;
   }
 
-  LayerFacts Facts() const;
+  LayerFacts Facts() const {
+    LayerFacts facts;
+    facts.id = std::string(dilated ? "dilated" : "convolution") + (causal ? "-causal" : "");
+    facts.name = std::string(dilated ? "dilated convolution" : "convolution") + (causal ? " (causal)" : " (centred)");
+    facts.causal = causal;
+    facts.changes_with_level = dilated;
+    facts.reach = Reach::kKernel;
+    facts.multiply_adds = causal ? "k n d² - d² k (k - 1) / 2" : "k n d² - d² (k² - 1) / 4";
+    if (dilated) facts.multiply_adds = causal ? "k n d² - D d² k (k - 1) / 2" : "k n d² - D d² (k² - 1) / 4";
+    facts.steps = "1";
+    facts.memory = "n d";
+    facts.growth = {{Term::kConvolution, {.n = 1, .d = 2, .k = 1}}};
+    if (dilated) {
+      facts.hops = causal ? "⌈log_k n⌉" : "⌈log_k n⌉, or never";
+      facts.layers = "⌈log_k n⌉";
+    } else {
+      facts.hops = causal ? "⌈(n - 1) / (k - 1)⌉" : "⌈(n - 1) / ((k - 1) / 2)⌉";
+      facts.layers = "⌈(n - 1) / (k - 1)⌉";
+      facts.path = PowerOfSizes{.n = 1, .d = 0, .k = -1};
+    }
+    return facts;
+  }
 
   std::vector<int64_t> WeightSizes(const LayerShape& shape) const { return {shape.width * shape.width * shape.kernel}; }
 
-  template <class Scalar>
-  Activations<Scalar> Run(const LayerShape& shape, const LayerWeights<Scalar>& weights, std::span<const Scalar> x) const {
+  Activations Run(const LayerShape& shape, const LayerWeights& weights, std::span<const Counted> x) const {
     const int64_t width = shape.width, length = static_cast<int64_t>(x.size()) / width, step = Dilation(shape, length);
-    Activations<Scalar> y(x.size());
+    Activations y(x.size());
     for (int64_t i = 0; i < length; ++i) {
       const int64_t before = std::min(Before(shape), i / step), after = std::min(After(shape), (length - 1 - i) / step);
       const Operand window(&x[(i - before * step) * width], 1, step * width);
@@ -54,11 +92,10 @@ struct Convolution {
     numbers.rounds = 1;
     numbers.span = 1 + CeilLog2((std::min(shape.kernel - 1, (n - 1) / step) + 1) * d);
     numbers.memory = n * d;
+    numbers.longest_sum = shape.kernel * d;
     dilated ? DilatedPaths(shape, n, numbers) : ContiguousPaths(shape, n, numbers);
     return numbers;
   }
-
-  int64_t LongestSum(const LayerShape& shape, int64_t) const { return shape.kernel * shape.width; }
 
  private:
   void ContiguousPaths(const LayerShape& shape, int64_t n, LayerNumbers& numbers) const {
@@ -78,29 +115,6 @@ struct Convolution {
     if (n - 1 > half) numbers.longest_path = kNever;  // the distance half + 1, seen from the first position
   }
 };
-
-inline LayerFacts Convolution::Facts() const {
-  LayerFacts facts;
-  facts.id = std::string(dilated ? "dilated" : "convolution") + (causal ? "-causal" : "");
-  facts.name = std::string(dilated ? "dilated convolution" : "convolution") + (causal ? " (causal)" : " (centred)");
-  facts.causal = causal;
-  facts.changes_with_level = dilated;
-  facts.reach = Reach::kKernel;
-  facts.multiply_adds = causal ? "k n d² - d² k (k - 1) / 2" : "k n d² - d² (k² - 1) / 4";
-  if (dilated) facts.multiply_adds = causal ? "k n d² - D d² k (k - 1) / 2" : "k n d² - D d² (k² - 1) / 4";
-  facts.steps = "1";
-  facts.memory = "n d";
-  facts.growth = {{Term::kConvolution, {.n = 1, .d = 2, .k = 1}}};
-  if (dilated) {
-    facts.hops = causal ? "⌈log_k n⌉" : "⌈log_k n⌉, or never";
-    facts.layers = "⌈log_k n⌉";
-  } else {
-    facts.hops = causal ? "⌈(n - 1) / (k - 1)⌉" : "⌈(n - 1) / ((k - 1) / 2)⌉";
-    facts.layers = "⌈(n - 1) / (k - 1)⌉";
-    facts.path = PowerOfSizes{.n = 1, .d = 0, .k = -1};
-  }
-  return facts;
-}
 
 }  // namespace heed::lab
 

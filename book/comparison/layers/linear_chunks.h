@@ -32,20 +32,18 @@ struct LinearChunks {
     return LinearMixer{LinearMixer::Kind::kLinear}.WeightSizes(shape);
   }
 
-  template <class Scalar>
-  Activations<Scalar> Run(const LayerShape& shape, const LayerWeights<Scalar>& weights, std::span<const Scalar> x) const {
+  Activations Run(const LayerShape& shape, const LayerWeights& weights, std::span<const Counted> x) const {
     const int64_t d = shape.width, n = static_cast<int64_t>(x.size()) / d, most = std::min(n, kChunk);
-    Activations<Scalar> y(n * d);
-    Arrays<Scalar> of(shape, most);
+    Activations y(n * d);
+    Arrays of(shape, most);
     for (int64_t first = 0; first < n; first += most) {
       of.rows = std::min(most, n - first);
       of.Project(weights[0], &x[first * d]);
       for (int64_t row = 0; row < of.rows; ++row) {
         of.Mix(row);
-        for (int64_t c = 0; c < d; ++c) {
-          y[(first + row) * d + c] =
-              NewState(Dot(Term::kProjections, Operand(&weights[1][c * d]), Operand(of.mixed.data()), d), first + row);
-        }
+        const std::span<Counted> y_i = std::span(y).subspan((first + row) * d, d);
+        Multiply(Term::kProjections, weights[1].data(), of.mixed.data(), d, y_i);
+        KeepAsState(y_i, first + row);
       }
       of.Carry(first + of.rows - 1);
     }
@@ -68,25 +66,13 @@ struct LinearChunks {
     return numbers;
   }
 
-  int64_t LongestSum(const LayerShape& shape, int64_t length) const { return std::max(shape.width, length); }
-
  private:
-  template <class Scalar>
   struct Arrays {
     Arrays(const LayerShape& shape, int64_t most_rows)
-        : width(shape.width),
-          head_width(shape.width / shape.heads),
-          most(most_rows),
-          v(most * width),
-          k(most * width),
-          q(most * width),
-          seen(most),
-          mixed(width),
-          state(width * head_width),
-          key_sums(width) {}
+        : width(shape.width), head_width(shape.width / shape.heads), most(most_rows) {}
 
     // v, k and q of the chunk's rows.
-    void Project(const std::vector<Scalar>& weight, const Scalar* x) {
+    void Project(const std::vector<Counted>& weight, const Counted* x) {
       for (int64_t row = 0; row < rows; ++row) {
         const auto column = [&](int64_t c) {
           return Dot(Term::kProjections, Operand(&weight[c * width]), Operand(x + row * width), width);
@@ -104,11 +90,11 @@ struct LinearChunks {
       for (int64_t head = 0; head < width; head += head_width) {
         const Operand query(&q[row * width + head]);
         for (int64_t j = 0; j <= row; ++j) seen[j] = Dot(Term::kScores, query, Operand(&k[head * most + j], most), head_width);
-        const Scalar weight = Sum(std::span<const Scalar>(seen.data(), row + 1)) +
-                              Dot(Term::kElementwise, query, Operand(&key_sums[head]), head_width);
+        const Counted weight = Sum(std::span<const Counted>(seen.data(), row + 1)) +
+                               Dot(Term::kElementwise, query, Operand(&key_sums[head]), head_width);
         for (int64_t c = head; c < head + head_width; ++c) {
-          const Scalar sum = Dot(Term::kSums, Operand(seen.data()), Operand(&v[c], width), row + 1) +
-                             Dot(Term::kRecurrence, query, Operand(&state[c * head_width]), head_width);
+          const Counted sum = Dot(Term::kSums, Operand(seen.data()), Operand(&v[c], width), row + 1) +
+                              Dot(Term::kRecurrence, query, Operand(&state[c * head_width]), head_width);
           mixed[c] = sum / weight;
         }
       }
@@ -117,20 +103,21 @@ struct LinearChunks {
     // Adds the chunk to the state.
     void Carry(int64_t position) {
       for (int64_t c = 0; c < width; ++c) {
-        const Scalar* const keys = &k[c / head_width * head_width * most];
+        const Counted* const keys = &k[c / head_width * head_width * most];
         for (int64_t r = 0; r < head_width; ++r) {
-          Scalar& cell = state[c * head_width + r];
+          Counted& cell = state[c * head_width + r];
           cell = NewState(cell + Dot(Term::kRecurrence, Operand(keys + r * most), Operand(&v[c], width), rows), position);
         }
-        key_sums[c] = NewState(key_sums[c] + Sum(std::span<const Scalar>(&k[c * most], rows)), position);
+        key_sums[c] = NewState(key_sums[c] + Sum(std::span<const Counted>(&k[c * most], rows)), position);
       }
     }
 
     const int64_t width, head_width, most;
-    int64_t rows = 0;                 // of this chunk
-    Activations<Scalar> v, k, q;      // of its rows; k [width, most]
-    Activations<Scalar> seen, mixed;  // scores of a row and head; the heads' y of a row side by side
-    Activations<Scalar> state, key_sums;
+    int64_t rows = 0;                                         // of this chunk
+    Activations v = Activations(most * width), k = v, q = v;  // of its rows; k [width, most]
+    // Scores of a row and head; the heads' y of a row side by side.
+    Activations seen = Activations(most), mixed = Activations(width);
+    Activations state = Activations(width * head_width), key_sums = Activations(width);
   };
 };
 
