@@ -48,7 +48,8 @@ def open_model(path: str | bytes | os.PathLike[Any]) -> TableModel | TextModel |
 
 
 def _table(text: str, config: dict[str, Any], tensors: dict[str, torch.Tensor]) -> TableModel:
-    told = {name: tuple(field) if isinstance(field, list) else field for name, field in config["form"].items() if name in Form._fields}
+    fields = ((name, field) for name, field in config["form"].items() if name in Form._fields)
+    told: dict[str, Any] = {name: tuple(field) if isinstance(field, list) else field for name, field in fields}
     form = Form(**told)
     model: TableModel
     if "network" in config:
