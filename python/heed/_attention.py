@@ -67,6 +67,20 @@ def _unexpected(name: str) -> str:
 
 @overload
 def attention(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    *,
+    return_lse: Literal[False] = False,
+    return_weights: Literal[False] = False,
+    return_statistics: Literal[False] = False,
+    packed: tuple[torch.Tensor, torch.Tensor] | None = None,
+    **options: Unpack[Options],
+) -> torch.Tensor: ...
+
+
+@overload
+def attention(
     query: Foreign,
     key: Foreign,
     value: Foreign,
@@ -74,7 +88,6 @@ def attention(
     return_lse: Literal[False] = False,
     return_weights: Literal[False] = False,
     return_statistics: Literal[False] = False,
-    packed: tuple[torch.Tensor, torch.Tensor] | None = None,
     **options: Unpack[Options],
 ) -> Foreign: ...
 
@@ -221,6 +234,20 @@ def attention_outputs(
     asked: dict[str, Any] = {"return_lse": True, "return_weights": weights, "return_statistics": statistics, "packed": packed}
     result: AttentionOutput = attention(query, key, value, **asked, **options)
     return result
+
+
+@overload
+def attention_packed(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    query_offsets: torch.Tensor,
+    key_offsets: torch.Tensor,
+    *,
+    return_lse: Literal[False] = False,
+    return_statistics: Literal[False] = False,
+    **options: Unpack[Options],
+) -> torch.Tensor: ...
 
 
 @overload

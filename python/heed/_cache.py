@@ -232,6 +232,17 @@ class KeyValueCache:
     @overload
     def attend(
         self,
+        query: torch.Tensor,
+        *,
+        return_lse: Literal[False] = False,
+        return_weights: Literal[False] = False,
+        return_statistics: Literal[False] = False,
+        **options: Unpack[Options],
+    ) -> torch.Tensor: ...
+
+    @overload
+    def attend(
+        self,
         query: Foreign,
         *,
         return_lse: Literal[False] = False,
