@@ -238,7 +238,7 @@ REFUSALS = [
     ("network", lambda c: c["network"].update(longest=1 << 20, position="sinusoidal", width=4096), "more weights than"),
     ("network", lambda c: c["network"].update(outputs=3), "'network' and 'form' contradict each other"),
     ("network", lambda c: c["network"].update(heads=3), "num_hiddens (16) must be a positive multiple of num_heads (3)"),
-    ("network", lambda c: c["network"].update(width=8), "source 'input.weight' [16, 3] does not fit parameter 'input.weight' [8, 3]"),
+    ("network", lambda c: c["network"].update(width=8), "source 'encoder.block0.addnorm1.ln.bias' [16] does not fit parameter 'encoder.block0.addnorm1.ln.bias' [8]"),
     ("network", lambda c: c["network"].update(encoder="attention", position="oracle"), 'position: "oracle" is unknown; expected one of none, sinusoidal'),
     ("network", lambda c: c["network"].update(position="shaw"), "has no source"),
     ("network", lambda c: c["network"].update(ffn_width=0), "has no parameter"),
@@ -263,6 +263,25 @@ def test_what_cannot_be_opened_is_named(tmp_path, name, change, expected):
     with pytest.raises(RuntimeError) as raised:
         heed.open_model(folder)
     assert str(folder) in str(raised.value) and expected in str(raised.value), str(raised.value)
+
+
+NOT_PLAIN = {
+    "meta": lambda t: t.to("meta"), "negated": torch._neg_view, "of another type": torch.Tensor.float, "sparse": torch.Tensor.to_sparse,
+    "flat": torch.Tensor.flatten,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("spoilt", NOT_PLAIN)
+@pytest.mark.parametrize("operator", ["series_windows", "series_batch", "series_answers"])
+def test_operators_refuse_tensors_that_are_not_plain(operator, spoilt):
+    config = (KEPT / "network/config.json").read_text(encoding="utf-8")
+    features, lengths = torch.zeros(2, 40, 3, dtype=torch.float64), torch.tensor([40, 40])
+    further = {"series_windows": [None, None], "series_batch": [None], "series_answers": [None, None]}[operator]
+    first = {"series_windows": [], "series_batch": [torch.zeros(1, 4, dtype=torch.int64)], "series_answers": [[], []]}[operator]
+    with pytest.raises((ValueError, RuntimeError)):
+        getattr(torch.ops.heed, operator)(config, *first, NOT_PLAIN[spoilt](features), lengths, *further)
+    with pytest.raises((ValueError, RuntimeError)):
+        getattr(torch.ops.heed, operator)("{", *first, features, lengths, *further)
 
 
 def test_files_that_are_none(tmp_path):

@@ -17,6 +17,8 @@ REFUSED = (ValueError, RuntimeError)  # NotImplementedError, of PyTorch's dispat
 OF_WEIGHTS = {"check_weights", "load_weights", "load_weights_file", "save_weights"}
 # Of ranks: four move or add numbers of any kind, one prepares what distributed_attention does.
 OF_RANKS = {"distributed_move", "distributed_part", "distributed_zigzag_part", "distributed_sum", "distributed_plan"}
+# Of kept models: heed.models makes their tensors, and they refuse all that are not plain (test_open_model.py).
+OF_MODELS = {"series_answers", "series_batch", "series_windows"}
 # PyTorch's own, but for plain tensors (test_linear.py): what is odd is PyTorch's to refuse or to compute.
 OF_PYTORCH = {"linear"}
 
@@ -213,7 +215,7 @@ WITHOUT_CALL = {
 def tensor_arguments():
     """(operator, argument) for every argument of every operator of heed that holds a tensor."""
     names = {name.removeprefix("heed::") for name in torch._C._dispatch_get_all_op_names() if name.startswith("heed::")}
-    for name in sorted(names - OF_WEIGHTS - OF_RANKS - OF_PYTORCH):
+    for name in sorted(names - OF_WEIGHTS - OF_RANKS - OF_MODELS - OF_PYTORCH):
         for argument in getattr(_ops, name).default._schema.arguments:
             if "Tensor" in str(argument.type):
                 yield name, argument.name
