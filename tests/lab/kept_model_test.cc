@@ -417,7 +417,7 @@ TEST(KeptModelTest, NeighboursOfNoClassAreRefused) {
   const std::vector<Baseline> baselines = SeriesBaselines(batches, 1);
   const auto found = std::ranges::find(baselines, "nearest neighbours", &Baseline::name);
   ASSERT_NE(found, baselines.end());
-  KeptModel model{.name = found->name, .form = batches.form(), .method = *found->kept};
+  KeptModel model{.name = found->name, .form = batches.form(), .method = found->kept};
   const ScratchFolder folder;
   const auto answer = [&] {
     WriteModel(model, folder.path());

@@ -60,8 +60,8 @@ TEST(RecordingTest, TrainsOnItsBeginningAndTestsOnItsEndInWindows) {
   const SeriesBatch batch = batches.Draw(random);
   EXPECT_EQ(batch.steps, 25);
   EXPECT_EQ(batch.classes.size(), 16U * 25U);
-  EXPECT_EQ(SeriesBatches(data, {.longest = 10}).longest(), 10);
-  EXPECT_EQ(SeriesBatches(Recording(120), {}).longest(), 16) << "no shorter";
+  EXPECT_EQ(SeriesBatches(data, {.longest = 10}).form().steps(), 10);
+  EXPECT_EQ(SeriesBatches(Recording(120), {}).form().steps(), 16) << "no shorter";
 }
 
 TEST(RecordingTest, LongSequencesAreReadWhole) {
