@@ -359,7 +359,7 @@ def test_errors_of_the_schemes_name_the_argument():
     assert error(ValueError, rotary.rotate, x, x, 0, torch.arange(5).float()).startswith("key_positions:")
     assert error(ValueError, rotary.rotate, x, x, torch.full((5,), math.nan, dtype=torch.float64)).startswith("positions:")
     assert error(TypeError, rotary.rotate, x, x, "0").startswith("query_positions:")
-    assert error(ValueError, T5Bias, 0).startswith("heads:")
+    assert error(ValueError, T5Bias, 0).startswith("T5Bias: heads:")
     assert error(ValueError, T5Bias, 2, 7).startswith("buckets:")
     assert error(ValueError, T5Bias, 2, 32, 8).startswith("max_distance:")
 
