@@ -114,7 +114,7 @@ TEST(DebertaTest, ExactPowersAreTheLastOfTheirBucket) {
 
 TEST(DebertaTest, RefusalsNameTheArgument) {
   ExpectRefused([] { Deberta(0, 4); }, {"Deberta", "heads: expected at least 1"});
-  ExpectRefused([] { Deberta(2, 4, 0); }, "max_distance > 0");
+  ExpectRefused([] { Deberta(2, 4, 0); }, "max_distance: expected at least 1");
   ExpectRefused([] { Deberta(2, 4, 512, 7); }, {"buckets", "got 7"});
   ExpectRefused([] { Deberta(2, 4, 4, 6); }, {"buckets", "max_distance 4"});
 }
