@@ -164,6 +164,7 @@ void SeriesBatches::DropGaps(std::vector<SeriesWindow>& windows) const {
 }
 
 void SeriesBatches::Standardise() {
+  form_.mean.clear(), form_.deviation.clear(), form_.change.clear(), form_.periods.clear();
   std::vector<std::vector<double>> columns(std::ssize(data_.features)), changes(std::ssize(data_.features));
   std::vector<double> targets, differences;
   const int64_t each = data_.numbers();
