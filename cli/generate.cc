@@ -31,7 +31,7 @@ struct GenerateArguments {
 };
 
 template <class Model>
-int Continue(Model model, const GenerateArguments& arguments, const lab::Text& prompt, const Context& context) {
+int Continue(Model& model, const GenerateArguments& arguments, const lab::Text& prompt, const Context& context) {
   lab::GenerateOptions options = arguments.options;
   options.seed = context.seed;
   lab::WatchForInterrupt();
@@ -54,8 +54,12 @@ int Continue(Model model, const GenerateArguments& arguments, const lab::Text& p
 int RunGenerate(const GenerateArguments& arguments, const Context& context) {
   if (arguments.prompt.empty()) throw InvalidArgument("prompt: it is empty; give at least one character");
   const lab::Text prompt = lab::DecodeText("prompt", arguments.prompt);
-  if (CountingModel::IsIn(arguments.folder)) return Continue(CountingModel(arguments.folder), arguments, prompt, context);
-  return Continue(lab::LoadModel(lab::RunFolder(arguments.folder)), arguments, prompt, context);
+  if (CountingModel::IsIn(arguments.folder)) {
+    const CountingModel model(arguments.folder);
+    return Continue(model, arguments, prompt, context);
+  }
+  auto model = lab::LoadModel(lab::RunFolder(arguments.folder));
+  return Continue(model, arguments, prompt, context);
 }
 
 const Command kGenerate(30, "generate", "Let a trained model continue a text", &RunGenerate);

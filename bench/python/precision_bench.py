@@ -33,7 +33,7 @@ def errors(found, exact):
 
 
 def main():
-    options = turns.options(__doc__, threads=1, rounds=15, cases="8x2048x64,8x2048x128", sizes=[1, 3])
+    options = turns.options(__doc__, threads=1, rounds=15, cases="8x2048x64,8x2048x128", sizes="1,3")
     sides = {
         "heed, float32": (heed.attention, torch.float32),
         "heed": (heed.attention, torch.bfloat16),
@@ -42,7 +42,7 @@ def main():
     }
     for case in options.cases.split(","):
         heads, steps, width = map(int, case.split("x"))
-        for size in options.sizes:
+        for size in map(float, options.sizes.split(",")):
             drawn = [torch.randn(1, heads, steps, width) * scale for scale in (size, size, 1.0, 1.0)]
             *inputs, d_output = (tensor.bfloat16() for tensor in drawn)
             exact = results(heed.attention, inputs, d_output, torch.float64)

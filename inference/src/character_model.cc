@@ -101,9 +101,10 @@ CharacterModelConfig CharacterModelConfig::Read(const std::string& path, bool ma
   if (!kind.empty()) reader.Fail("'kind': expected one of table, counts, got " + QuotedName(kind));
   const Json& model = reader.Object(reader.file(), "model");
   const std::string objective = reader.Text(model, "objective");
-  if (objective != "causal" && (objective != "masked" || !masked_too))
-    reader.Fail("the objective " + QuotedName(objective) +
-                " is not supported without LibTorch; models of the objective 'causal' are");
+  if (objective != "causal" && objective != "masked")
+    reader.Fail("'objective': expected one of causal, masked, got " + QuotedName(objective));
+  if (objective == "masked" && !masked_too)
+    reader.Fail("the objective 'masked' is not supported without LibTorch; models of the objective 'causal' are");
   CharacterModelConfig config;
   config.causal = objective == "causal";
   config.encoder = reader.Text(model, "encoder");
@@ -129,10 +130,10 @@ CharacterModel::CharacterModel(const std::string& folder, bool masked_too)
     : config_(CharacterModelConfig::Read(folder + "/config.json", masked_too)),
       embedding_(std::ssize(config_.characters) + (config_.causal ? 0 : 1), config_.width) {
   const std::string path = folder + "/model.safetensors";
-  const EncoderOptions options = EncoderOf(config_);
-  if (!HoldsWeightsOf(options, static_cast<int64_t>(config_.characters.size()), path))
-    throw FileError(folder + "/config.json: the model that 'model' describes has more weights than model.safetensors holds");
   try {
+    const EncoderOptions options = EncoderOf(config_);
+    if (!HoldsWeightsOf(options, static_cast<int64_t>(config_.characters.size()), path))
+      throw FileError(folder + "/config.json: the model that 'model' describes has more weights than model.safetensors holds");
     encoder_ = MakeEncoder(options);
     if (!config_.tied) head_.emplace(config_.width, static_cast<int64_t>(config_.characters.size()), /*bias=*/false);
     LoadFiniteWeights(parameters(), path);

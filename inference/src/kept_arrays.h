@@ -2,10 +2,12 @@
 #ifndef HEED_INFERENCE_SRC_KEPT_ARRAYS_H_
 #define HEED_INFERENCE_SRC_KEPT_ARRAYS_H_
 
+#include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <map>
+#include <optional>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -19,16 +21,8 @@ namespace heed {
 
 class KeptArrays {
  public:
-  // Those of the file at `path`.
-  explicit KeptArrays(const std::string& path) : path_(path) {
-    for (const auto& [name, stored] : OpenTensors(path)) {
-      const SafetensorsEntry& entry = *stored.entry;
-      if (!entry.type->element) continue;
-      KeptArray& array = arrays_[name];
-      array = {*entry.type->element, entry.shape, std::string(static_cast<std::size_t>(entry.end - entry.begin), '\0')};
-      stored.file->Read(entry, array.bytes.data());
-    }
-  }
+  // Those of the file at `path`, read as they are needed.
+  explicit KeptArrays(const std::string& path) : path_(path), stored_(OpenTensors(path)) {}
   explicit KeptArrays(std::map<std::string, KeptArray> arrays) : path_("model.safetensors"), arrays_(std::move(arrays)) {}
 
   int64_t Rows(const char* name) const {
@@ -38,13 +32,20 @@ class KeptArrays {
   // T: double, int64_t or int32_t. Finite numbers of this type and shape. Throws FileError.
   template <class T>
   std::vector<T> Read(const char* name, const std::vector<int64_t>& shape) const {
-    const KeptArray& array = Find(name);
+    const Found found = Find(name);
     constexpr ElementType kType = std::is_same_v<T, double>    ? ElementType::kFloat64
                                   : std::is_same_v<T, int64_t> ? ElementType::kInt64
                                                                : ElementType::kInt32;
-    if (array.type != kType || array.shape != shape) Refuse(name);
-    std::vector<T> numbers(array.bytes.size() / sizeof(T));
-    if (!numbers.empty()) std::memcpy(numbers.data(), array.bytes.data(), array.bytes.size());
+    if (found.type != kType || found.shape != shape) Refuse(name);
+    std::size_t count = 1;
+    for (const int64_t extent : shape) count *= static_cast<std::size_t>(extent);
+    if (found.bytes != count * sizeof(T)) Refuse(name);
+    std::vector<T> numbers(count);
+    if (found.stored) {
+      found.stored->file->Read(*found.stored->entry, numbers.data());
+    } else {
+      std::ranges::copy(found.kept->bytes, reinterpret_cast<char*>(numbers.data()));
+    }
     if constexpr (std::is_same_v<T, double>) {
       for (const T number : numbers) {
         if (!std::isfinite(number)) Refuse(name);
@@ -57,13 +58,26 @@ class KeptArrays {
   }
 
  private:
-  const KeptArray& Find(const char* name) const {
-    const auto found = arrays_.find(name);
-    if (found == arrays_.end()) Refuse(name);
-    return found->second;
+  // An array in the file, or one that was given.
+  struct Found {
+    std::optional<ElementType> type;
+    const std::vector<int64_t>& shape;
+    std::size_t bytes;
+    const StoredTensor* stored = nullptr;
+    const KeptArray* kept = nullptr;
+  };
+  Found Find(const char* name) const {
+    if (const auto stored = stored_.find(name); stored != stored_.end()) {
+      const SafetensorsEntry& entry = *stored->second.entry;
+      return {entry.type->element, entry.shape, static_cast<std::size_t>(entry.end - entry.begin), &stored->second};
+    }
+    const auto kept = arrays_.find(name);
+    if (kept == arrays_.end()) Refuse(name);
+    return {kept->second.type, kept->second.shape, kept->second.bytes.size(), nullptr, &kept->second};
   }
 
   std::string path_;
+  std::map<std::string, StoredTensor> stored_;
   std::map<std::string, KeptArray> arrays_;
 };
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <chrono>
 #include <cmath>
 #include <iterator>
@@ -12,6 +11,7 @@
 
 #include "heed/error.h"
 #include "heed/portable_math.h"
+#include "heed/shape_text.h"
 #include "heed/shown_name.h"
 
 namespace heed {
@@ -24,9 +24,7 @@ constexpr double kDay = 86400, kMonth = 365.2425 * kDay / 12;    // seconds
 constexpr double kFarthestDate = 1e11;  // seconds from 1970, some 3000 years, which calendars here hold
 
 [[noreturn]] void RefuseScale(const std::string& names, double value) {
-  char text[32];
-  const char* const end = std::to_chars(std::begin(text), std::end(text), value).ptr;
-  throw InvalidArgument(names + ": " + std::string(static_cast<const char*>(text), end) + " is not a finite number above 0");
+  throw InvalidArgument(names + ": " + NumberText(value) + " is not a finite number above 0");
 }
 
 void Validate(const SeriesMarks& marks, const std::vector<std::string>& features) {

@@ -35,7 +35,7 @@ std::string ProcessorName() {
 // of a note, and is as long as the number before them says.
 std::string_view BuildId(std::string_view notes) {
   constexpr uint32_t kKind = NT_GNU_BUILD_ID;
-  const std::string head = std::string(reinterpret_cast<const char*>(&kKind), sizeof kKind) + std::string("GNU", 4);
+  const std::string head = std::string(reinterpret_cast<const char*>(&kKind), sizeof kKind) + std::string("GNU\0", 4);
   const std::size_t at = notes.find(head);
   uint32_t size = 0;
   if (at == std::string_view::npos || at < sizeof size) return {};

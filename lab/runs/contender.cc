@@ -1,6 +1,7 @@
 #include "lab/runs/contender.h"
 
 #include <algorithm>
+#include <cmath>
 #include <iterator>
 
 namespace heed::lab {

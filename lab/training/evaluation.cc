@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <functional>
 #include <iterator>
 #include <numeric>
 #include <string>
@@ -78,7 +79,7 @@ Evaluation Evaluate(LanguageModel& model, const std::vector<int32_t>& tokens, in
   std::vector<double> losses;  // by batch, 0 for those of other ranks
   bool interrupted = false;
   int64_t done = 0;
-  const auto compute = [&](const Batch& batch) {
+  const std::function<void(const Batch&)> compute = [&](const Batch& batch) {
     losses.back() = model->Loss(batch).item<double>() * static_cast<double>(batch.targets.numel());
     done += batch.inputs.numel();
   };

@@ -72,7 +72,8 @@ double MedianSeconds(const std::function<double()>& step) {
   constexpr double kTotal = 1;
   for (int64_t i = 0; i < kBefore; ++i) step();
   std::vector<double> seconds;
-  for (double total = 0; total < kTotal || std::ssize(seconds) < kLeast; total += seconds.back()) seconds.push_back(step());
+  double total = 0;
+  while (total < kTotal || std::ssize(seconds) < kLeast) total += seconds.emplace_back(step());
   const auto middle = seconds.begin() + std::ssize(seconds) / 2;
   std::ranges::nth_element(seconds, middle);
   return std::max(*middle, 1e-9);

@@ -260,9 +260,10 @@ void LayerCaches::reorder(const at::Tensor& rows) {
 
 namespace {
 
-// NOLINTNEXTLINE(performance-unnecessary-value-param): the dispatcher hands numbers over by value
-std::tuple<at::Tensor, at::Tensor> CacheAppendOperator(const at::Tensor& keys, const at::Tensor& values, const at::Tensor& key,
-                                                       const at::Tensor& value, c10::SymInt length, bool grows) {
+std::tuple<at::Tensor, at::Tensor> CacheAppendOperator(
+    const at::Tensor& keys, const at::Tensor& values, const at::Tensor& key, const at::Tensor& value,
+    c10::SymInt length,  // NOLINT(performance-unnecessary-value-param): the dispatcher hands numbers over by value
+    bool grows) {
   const CacheMemory memory = Appended({keys, values}, key, value, length, grows);
   return std::make_tuple(memory.keys, memory.values);
 }

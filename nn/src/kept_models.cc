@@ -71,7 +71,8 @@ std::tuple<at::Tensor, at::Tensor, OptionalTensor> SeriesBatchOf(std::string con
   std::vector<SeriesWindow> listed;
   for (int64_t w = 0; w < given.extent[0]; ++w) {
     const SeriesWindow window{given(w, 0), given(w, 1), given(w, 2), given(w, 3)};
-    const bool known = window.row >= 0 && window.row < input.features.extent[0] && window.first >= 0 && window.steps > 0;
+    const bool known = window.row >= 0 && window.row < input.features.extent[0] && window.first >= 0 && window.steps > 0 &&
+                       window.steps <= form.steps();
     if (!known || window.first > LengthOf(input, window.row) - window.steps)
       Refuse("windows: expected those of series_windows");
     listed.push_back(window);
@@ -92,8 +93,11 @@ at::Tensor SeriesAnswersOf(std::string config, std::vector<std::string> names, s
   if (names.size() != arrays.size()) Refuse("arrays: expected as many as names");
   std::map<std::string, KeptArray> kept;
   for (std::size_t i = 0; i < names.size(); ++i) {
-    const bool real = arrays[i].scalar_type() == at::kDouble;
-    const at::Tensor array = arrays[i].to(at::kCPU).contiguous();
+    at::Tensor& array = arrays[i];
+    const bool real = array.scalar_type() == at::kDouble;
+    if (!real && array.scalar_type() != at::kLong)
+      Refuse("arrays: ", names[i], ": expected float64 or int64, got ", array.scalar_type());
+    array = array.to(at::kCPU).contiguous();
     const auto* const bytes = real ? reinterpret_cast<const char*>(AddressOf<const double>(array))
                                    : reinterpret_cast<const char*>(AddressOf<const int64_t>(array));
     kept[names[i]] = {real ? ElementType::kFloat64 : ElementType::kInt64, array.sizes().vec(), {bytes, array.nbytes()}};

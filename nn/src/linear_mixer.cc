@@ -165,10 +165,10 @@ void Push(Stack* stack, const Results& results) { torch::jit::push(*stack, resul
 template <bool shape>
 void ForwardKernel(const OperatorHandle& op, Stack* stack) {
   Arguments arguments(op, stack, shape ? at::kMeta : at::kCPU);
-  variable_list in = Next(arguments, kCount);
+  const variable_list in = Next(arguments, kCount);
   const bool normalise = arguments.Bool();
   if (shape) Check(in, normalise);
-  Push(stack, shape ? EmptyResults(in, normalise) : Forward(std::move(in), normalise));
+  Push(stack, shape ? EmptyResults(in, normalise) : Forward(in, normalise));
 }
 
 template <bool shape>

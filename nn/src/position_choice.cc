@@ -43,7 +43,11 @@ std::vector<std::string> PositionSchemeNames() {
 
 PositionScheme ParsePositionScheme(const std::string& name) { return ChoiceNamed<PositionScheme>("position", name); }
 
-std::string ToString(PositionScheme scheme) { return std::string(NameOf(scheme)); }
+std::string ToString(PositionScheme scheme) {
+  for (const auto& known : kChoices<PositionScheme>)
+    if (known.choice == scheme) return std::string(known.name);
+  Refuse("position: not a scheme: ", static_cast<int>(scheme));
+}
 
 bool AddsToInput(PositionScheme scheme) { return scheme == PositionScheme::kSinusoidal || scheme == PositionScheme::kLearned; }
 

@@ -143,11 +143,11 @@ at::Tensor TransformerXLImpl::rotate_key(const at::Tensor& key, const TokenPosit
 
 DebertaImpl::DebertaImpl(int64_t heads, int64_t head_dim, int64_t max_distance, int64_t buckets, int64_t width)
     : heads_(heads), head_dim_(head_dim), span_(buckets == 0 ? max_distance : buckets) {
+  width_ = CheckedWidth("Deberta", heads, head_dim, max_distance, /*least_distance=*/1, width);
   if (buckets != 0 && (buckets < 2 || buckets % 2 != 0 || max_distance - 1 <= buckets / 2)) {
     Refuse("Deberta: buckets: expected 0, or an even number of at least 2 with half of them below max_distance - 1, got ",
            buckets, " with max_distance ", max_distance);
   }
-  width_ = CheckedWidth("Deberta", heads, head_dim, max_distance, /*least_distance=*/1, width);
   CheckTable("Deberta", "buckets", 2 * span_, width_);
   row_of_offset_ = at::tensor(DebertaRows(max_distance, buckets), at::kLong);
   reset();

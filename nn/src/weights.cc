@@ -229,9 +229,9 @@ void RefuseContradictions(const ModuleWeights& module, const WeightPlan& plan, c
       const std::string of_a = ShownName(plan.copies[other].source), of_b = ShownName(plan.copies[i].source);
       if (!SameMemory(a.tensor, b.tensor) || SameNumbers(staged[other], staged[i])) continue;
       faults.push_back(a.name == b.name
-                           ? "parameter '" + a.name + "' has two sources that differ, '" + of_a + "' and '" + of_b + "'"
-                           : "parameters '" + a.name + "' and '" + b.name + "' are one tensor, and their sources '" + of_a +
-                                 "' and '" + of_b + "' differ");
+                           ? c10::str("parameter '", a.name, "' has two sources that differ, '", of_a, "' and '", of_b, "'")
+                           : c10::str("parameters '", a.name, "' and '", b.name, "' are one tensor, and their sources '", of_a,
+                                      "' and '", of_b, "' differ"));
     }
     others.push_back(i);
   }

@@ -49,6 +49,7 @@ class CodeReplacement:
             native = types.FunctionType(found.__code__, found.__globals__, found.__name__, found.__defaults__)
             native.__kwdefaults__ = found.__kwdefaults__
             self.native, self._found = native, found
+            found.__signature__ = inspect.signature(native)  # type: ignore[attr-defined]
             found.__code__ = self._code
         self.users += 1
 
@@ -57,6 +58,7 @@ class CodeReplacement:
         self.users -= 1
         if self.users == 0 and self._found.__code__ is self._code:
             self._found.__code__ = self.native.__code__
+            del self._found.__signature__
 
     def set_everywhere(self, everywhere: bool) -> None:
         """Sets whether all threads get heed's function."""

@@ -18,8 +18,8 @@ _MODULE = "torch.nn.attention.varlen"
 
 
 def _attn(  # type: ignore[no-untyped-def]
-    query, key, value, cu_seq_q, cu_seq_k, max_q, max_k, *, out=None, return_aux=None, scale=None, window_size=(-1, -1),
-    enable_gqa=False, seqused_k=None, block_table=None, num_splits=None,
+    query, key, value, cu_seq_q, cu_seq_k, max_q, max_k, *, return_aux=None, scale=None, window_size=(-1, -1), enable_gqa=False,
+    seqused_k=None, block_table=None, num_splits=None,
 ):  # fmt: skip
     heads, kv_heads = query.shape[-2], key.shape[-2]
     if heads != kv_heads and not enable_gqa:
@@ -28,17 +28,18 @@ def _attn(  # type: ignore[no-untyped-def]
         raise ValueError("block_table: expected seqused_k beside it, got none")
     settings = Settings(softmax_scale=scale, causal=tuple(window_size) == (-1, 0), window_size=tuple(window_size))
     output, lse = varlen(query, key, value, cu_seq_q, cu_seq_k, settings, block_table=block_table, used=seqused_k)
-    if out is not None:
-        output = out.copy_(output)
     return (output, lse) if return_aux is not None and return_aux.lse else output
 
 
 def _attn_out(out: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
-    return _attn(*args, out=out, **kwargs)  # type: ignore[no-untyped-call]
+    result = _attn(*args, **kwargs)  # type: ignore[no-untyped-call]
+    return (out.copy_(result[0]), *result[1:]) if isinstance(result, tuple) else out.copy_(result)
 
 
 def _call(name: str, ours: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    plain = are_plain(*args, *kwargs.values()) and torch._C._get_flash_sdp_enabled()
+    operands = ("query", "key", "value") if ours is _attn else ("out", "query", "key", "value")
+    given = {**dict(zip(operands, args)), **kwargs}
+    plain = are_plain(*map(given.get, operands)) and torch._C._get_flash_sdp_enabled()
     return (ours if plain else CodeReplacement.by_name[name].native)(*args, **kwargs)
 
 
@@ -47,7 +48,7 @@ def _replace() -> None:
     module = sys.modules[_MODULE]
     for name, ours in (("varlen_attn", _attn), ("varlen_attn_out", _attn_out)):
         named = getattr(getattr(module, name, None), "__kwdefaults__", None)
-        if named is not None and {"out": None, **named} == _attn.__kwdefaults__:
+        if named is not None and named == _attn.__kwdefaults__:
             replace_like_flex_attention(module, name, functools.partial(_call, name, ours))
 
 

@@ -92,7 +92,7 @@ TEST(RunFolder, DamagedConfigurationsAreRefusedByName) {
   const RunFolder folder(scratch.path());
   folder.WriteConfig(SampleConfig());
   const PlainJson good = PlainJson::parse(ReadFile(folder.config()));
-  const auto expect = [&](const std::string& word, auto damage) {
+  const auto expect = [&](const std::string& word, const auto& damage) {
     PlainJson json = good;
     damage(json);
     WriteFile(folder.config(), json.dump());
@@ -164,7 +164,7 @@ TEST(Checkpoint, TensorsThatDoNotFitAreRefusedByName) {
   const RunFolder folder(scratch.path() / "run");
   Train(SampleText(), SmallRun(), folder);
   const nn::Safetensors good = nn::ReadSafetensors(folder.checkpoint().string());
-  const auto expect = [&](const std::string& word, auto damage) {
+  const auto expect = [&](const std::string& word, const auto& damage) {
     nn::Safetensors state = good;
     damage(state);
     nn::WriteSafetensors(folder.checkpoint().string(), state.tensors, state.metadata);

@@ -167,9 +167,9 @@ def test_data_that_do_not_fit_are_refused_by_name(network, walks):
     refused(network, walks | {"x": ["one", *walks["x"][1:]]}, "column 'x', row 0: expected numbers")
     refused(network, walks | {"z": [*walks["z"][:-1], numpy.nan]}, f"column 'z', row {len(walks['z']) - 1}: nan is not a finite number; fill it in, or train")
     refused(network, walks | {"walk": [None, *walks["walk"][1:]]}, "column 'walk', row 0: the value is missing")
-    refused(network, walks | {"time": [0.0] * len(walks["x"])}, "row 1, column 'time': 0.000000 is not later than the step before")
-    refused(network, walks | {"x": [1e101, *walks["x"][1:]]}, "is beyond 1e100")
-    refused(network, walks | {"x": [1e40, *walks["x"][1:]]}, "lies more than 1e15 deviations")
+    refused(network, walks | {"time": [0.0] * len(walks["x"])}, "row 1, column 'time': 0 is not later than the step before")
+    refused(network, walks | {"x": [1e101, *walks["x"][1:]]}, "1e+101 is beyond 1e100")
+    refused(network, walks | {"x": [1e40, *walks["x"][1:]]}, "1e+40 lies more than 1e15 deviations")
     refused(network, {name: [] for name in walks}, "at least one row")
     refused(network, 3, "expected a frame, a mapping of columns or an array, got int", TypeError)
     refused(network, numpy.zeros((2, 3, 2)), "times: expected those of each step")
@@ -252,7 +252,11 @@ REFUSALS = [
     ("text", lambda c: c["model"].update(context=1 << 24), "'context' is not an integer in 1..1048576"),
     ("text", lambda c: c["model"].update(dropout=2), "dropout must lie in [0, 1), got 2"),
     ("text", lambda c: c["model"].update(objective="masked"), "source 'embedding.weight' [17, "),
-    ("text", lambda c: c["model"].update(precision="float16"), "'float16' is missing or unknown"),
+    ("text", lambda c: c["model"].update(precision="float16"), "'precision': expected one of float32, float64, got 'float16'"),
+    ("text", lambda c: c["model"].update(precision="float64"), "is torch.float32; the model needs torch.float64"),
+    ("text", lambda c: c["model"].update(query_key_norm="layer"), "query_key_norm"),
+    ("text", lambda c: c["model"].update(objective="spiral"), "'objective': expected one of causal, masked"),
+    ("text", lambda c: (c.clear(), c.update(format=2, kind="counts")), "'format' is 2; this version of heed reads 1"),
 ]  # fmt: skip
 
 
@@ -267,21 +271,70 @@ def test_what_cannot_be_opened_is_named(tmp_path, name, change, expected):
 
 NOT_PLAIN = {
     "meta": lambda t: t.to("meta"), "negated": torch._neg_view, "of another type": torch.Tensor.float, "sparse": torch.Tensor.to_sparse,
-    "flat": torch.Tensor.flatten,
+    "flat": lambda t: t.unsqueeze(0),
 }  # fmt: skip
 
 
+def operator_calls():
+    """(operator, arguments) that hold every tensor of the operators of kept models."""
+    of_network, of_baseline = ((KEPT / name / "config.json").read_text(encoding="utf-8") for name in ("network", "baseline"))
+    times = torch.arange(40.0, dtype=torch.float64).expand(2, 40).contiguous()
+    features, lengths = torch.ones(2, 40, 2, dtype=torch.float64), torch.tensor([40, 30])
+    windows = torch.tensor([[0, 32, 8, 0], [1, 22, 8, 0]])
+    yield "series_windows", [of_network, features, lengths, times, None]
+    yield "series_batch", [of_network, windows, features, lengths, times]
+    arrays = dict(heed.open_model(KEPT / "baseline").named_buffers())
+    yield "series_answers", [of_baseline, list(arrays), list(arrays.values()), features[:, :, :1], lengths, None, None]
+    alone = json.loads(of_baseline)
+    alone["form"].update(target="other")
+    yield "series_windows", [json.dumps(alone), features[:, :, :1], lengths, None, times]
+
+
 @pytest.mark.parametrize("spoilt", NOT_PLAIN)
-@pytest.mark.parametrize("operator", ["series_windows", "series_batch", "series_answers"])
-def test_operators_refuse_tensors_that_are_not_plain(operator, spoilt):
-    config = (KEPT / "network/config.json").read_text(encoding="utf-8")
-    features, lengths = torch.zeros(2, 40, 3, dtype=torch.float64), torch.tensor([40, 40])
-    further = {"series_windows": [None, None], "series_batch": [None], "series_answers": [None, None]}[operator]
-    first = {"series_windows": [], "series_batch": [torch.zeros(1, 4, dtype=torch.int64)], "series_answers": [[], []]}[operator]
-    with pytest.raises((ValueError, RuntimeError)):
-        getattr(torch.ops.heed, operator)(config, *first, NOT_PLAIN[spoilt](features), lengths, *further)
-    with pytest.raises((ValueError, RuntimeError)):
-        getattr(torch.ops.heed, operator)("{", *first, features, lengths, *further)
+def test_operators_refuse_tensors_that_are_not_plain(spoilt):
+    for name, arguments in operator_calls():
+        operator = getattr(torch.ops.heed, name)
+        operator(*arguments)
+        for place, argument in enumerate(arguments):
+            lists = [argument] if isinstance(argument, torch.Tensor) else argument if isinstance(argument, list) else []
+            for index, tensor in enumerate(lists):
+                if not isinstance(tensor, torch.Tensor):
+                    continue
+                other = NOT_PLAIN[spoilt](tensor)
+                given = other if isinstance(argument, torch.Tensor) else [*argument[:index], other, *argument[index + 1 :]]
+                if spoilt == "sparse" and not isinstance(argument, torch.Tensor):
+                    continue  # PyTorch makes it dense where its device is asked for
+                with pytest.raises((ValueError, RuntimeError)):
+                    operator(*arguments[:place], given, *arguments[place + 1 :])
+
+
+@pytest.mark.parametrize(
+    "windows", [[[0, 0, 9, 0]], [[0, 0, 2**40, 0]], [[2, 0, 8, 0]], [[-1, 0, 8, 0]], [[1, 23, 8, 0]], [[0, -1, 8, 0]], [[0, 0, 0, 0]], []]
+)  # fmt: skip
+def test_windows_of_nothing_are_refused(windows):
+    _, (config, _, features, lengths, times) = list(operator_calls())[1]
+    with pytest.raises(ValueError, match="windows: expected those of series_windows"):
+        torch.ops.heed.series_batch(config, torch.tensor(windows, dtype=torch.int64).reshape(-1, 4), features, lengths, times)
+
+
+def test_sequences_of_any_length_are_answered_in_parts(network, walks, monkeypatch):
+    """However many sequences are padded together: a long one among many short ones does not make all of them long."""
+    expected, batch = network.predict(walks), network.prepare(walks)
+    monkeypatch.setattr("heed.models._data._MOST_PADDED", 100)
+    answers, parts = network.predict(walks), network.prepare(walks)
+    assert answers.names == expected.names
+    numpy.testing.assert_allclose(answers.probabilities, expected.probabilities, atol=1e-6)
+    for one, other in zip(parts, batch):
+        assert torch.equal(one, other)
+
+
+def test_arrays_of_any_stride_are_read(network):
+    data, times = numpy.random.default_rng(0).standard_normal((3, 9, 2)), numpy.arange(27.0).reshape(3, 9)
+    turned = numpy.ascontiguousarray(data[::-1, :, ::-1])[::-1, :, ::-1]
+    assert turned.strides[0] < 0
+    numpy.testing.assert_array_equal(
+        network.predict(turned, times=times).probabilities, network.predict(data, times=times).probabilities
+    )
 
 
 def test_files_that_are_none(tmp_path):

@@ -18,7 +18,7 @@ std::string Joined(const std::string& front, const std::string& back) {
 
 // How many components at the end of `path` the pattern takes, 0 where it does not fit; `number` becomes what '#' stands for.
 std::size_t Fits(std::string_view pattern, const NamePath& path, std::string& number) {
-  const NamePath words = SplitName(std::string(pattern), ".");
+  const NamePath words = SplitName(pattern, ".");
   if (words.size() > path.size()) return 0;
   for (std::size_t i = 0; i < words.size(); ++i) {
     const std::string& component = path[path.size() - words.size() + i];
@@ -81,7 +81,7 @@ void AddRows(const WeightTable& table, std::span<const WeightRow> rows, LayerPar
     if (row.part == LayerPart::kDense && row.parameter == parameter) end = row.theirs;
   }
   for (const WeightRow& row : rows) {
-    const bool whole = row.parameter.empty();
+    const bool whole = row.parameter.empty() && (parameter == "weight" || parameter == "bias");
     if (row.part != part || (!whole && row.parameter != parameter) || !path) continue;
     const Layout layout = whole && parameter == "bias" ? row.bias_layout : row.layout;
     spellings.push_back({Joined(*path, std::string(row.theirs) + (whole ? end : "")), layout});

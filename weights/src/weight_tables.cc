@@ -69,9 +69,9 @@ constexpr WeightRow kTorchAttention[] = {
     {kQuery, {}, "in_proj_", kFirstThird, kFirstThird},
     {kKey, {}, "in_proj_", kSecondThird, kSecondThird},
     {kValue, {}, "in_proj_", kLastThird, kLastThird},
-    {kQuery, {}, "q_proj_"},
-    {kKey, {}, "k_proj_"},
-    {kValue, {}, "v_proj_"},
+    {kQuery, "weight", "q_proj_weight"},
+    {kKey, "weight", "k_proj_weight"},
+    {kValue, "weight", "v_proj_weight"},
     {kOutput, {}, "out_proj."},
 };
 

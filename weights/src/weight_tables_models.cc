@@ -57,10 +57,10 @@ constexpr WeightRow kLlamaAttention[] = {
     {kQuery, {}, "q_proj."}, {kKey, {}, "k_proj."}, {kValue, {}, "v_proj."}, {kOutput, {}, "o_proj."}};
 
 constexpr WeightRow kT5Attention[] = {
-    {kQuery, {}, "q."},
-    {kKey, {}, "k."},
-    {kValue, {}, "v."},
-    {kOutput, {}, "o."},
+    {kQuery, "weight", "q.weight"},
+    {kKey, "weight", "k.weight"},
+    {kValue, "weight", "v.weight"},
+    {kOutput, "weight", "o.weight"},
     {kScheme, "weight", "relative_attention_bias.weight"},
 };
 

@@ -1,5 +1,6 @@
-// What has to be computed, in integers alone: which keys each query may look at, how the work is cut into panels, chunks and
-// tasks. Nothing here depends on the number of threads or on the instruction set, so neither do the results' order of sums.
+// What has to be computed, in integers and positions alone: which keys each query may look at, how products are laid out, how
+// the work is cut into panels, chunks and tasks. Nothing here depends on the number of threads or on the instruction set, so
+// neither do the results' order of sums.
 #ifndef HEED_ATTENTION_PLAN_H_
 #define HEED_ATTENTION_PLAN_H_
 

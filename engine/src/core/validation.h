@@ -1,4 +1,4 @@
-// What is checked of the options of a call, without its arrays.
+// What is checked of the options of a call, and of dense arrays over pairs.
 #ifndef HEED_CORE_VALIDATION_H_
 #define HEED_CORE_VALIDATION_H_
 

@@ -1,4 +1,4 @@
-// One call of a mixer as its kernels see it: sequences, chunks, arrays. No SIMD here.
+// One call of a mixer, or one step of decoding, as its kernels see it: sequences, chunks, arrays. No SIMD here.
 #ifndef HEED_MIXERS_CALL_H_
 #define HEED_MIXERS_CALL_H_
 

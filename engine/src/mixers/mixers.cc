@@ -150,9 +150,9 @@ void RunCall(Call<T> call, Workspace& workspace, Executor& executor) {
   core::Arena filled(memory.shared());
   LayShared(filled, call);
 
+  const auto work_of_part = KernelsInUse<T>().work;
   const auto run = [&](Part part, int64_t tasks) {
-    memory.Run(executor, work, tasks,
-               [&](core::TaskQueue& queue, std::byte* area) { KernelsInUse<T>().work(call, part, queue, area); });
+    memory.Run(executor, work, tasks, [&](core::TaskQueue& queue, std::byte* area) { work_of_part(call, part, queue, area); });
   };
   if (call.apart) {
     run(Part::kSum, chunks);
@@ -170,9 +170,9 @@ void RunStep(const StepCall<T>& call, Executor& executor) {
   const auto& [batch, heads, dim, columns] = call.state.extent;
   const int64_t together = std::max<int64_t>(1, (int64_t{1} << 16) / std::max<int64_t>(1, dim * columns));
   const int64_t all = batch * heads;
+  const auto step = KernelsInUse<T>().step;
   core::RunTasks(executor, (all + together - 1) / together, [&, heads = heads](int64_t task) {
-    for (int64_t at = task * together; at < std::min(all, (task + 1) * together); ++at)
-      KernelsInUse<T>().step(call, at / heads, at % heads);
+    for (int64_t at = task * together; at < std::min(all, (task + 1) * together); ++at) step(call, at / heads, at % heads);
   });
 }
 

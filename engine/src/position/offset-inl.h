@@ -1,4 +1,5 @@
-// key position - query position for the pairs of a tile, clipped to a table, and the rows of the table that they read.
+// key position - query position for the pairs of a tile, clipped to a table, and the rows of the table that they read;
+// a panel's products with such a table.
 #if defined(HEED_POSITION_OFFSET_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef HEED_POSITION_OFFSET_INL_H_
 #undef HEED_POSITION_OFFSET_INL_H_

@@ -1,5 +1,5 @@
-// The plain part of a positional scheme: what it checks, prepares and sums up around the kernels. docs/adding-a-scheme.md walks
-// through one.
+// The plain part of a positional scheme: what it checks, prepares and sums up around the kernels, and what schemes share for
+// that: blocks of the backward pass, a hook's place, checks of tables by offset. docs/adding-a-scheme.md walks through one.
 //
 // Scheme NAME lives in the folder position/NAME: its option (include/heed/position/NAME.h; option.in and gradients.in are its
 // members of Attention and BiasGradients), its plain part (scheme.h), its SIMD part (hook-inl.h, see
@@ -95,7 +95,7 @@ struct NoSight {
 //       throws InvalidArgument; value_dim is -1 where a call has no values
 //   static void ForEachTable(Options& attention, Gradients&, visit);
 //       calls visit(name, pointer to a table behind its option or null, name of its gradient, gradient), or visit(name,
-//       pointer) for a table without a gradient
+//       pointer) for a table without a gradient; name is null where the table was named before
 //   template <class T> using Call = ..;
 //       derives from SchemeCall
 template <class Self>
@@ -119,7 +119,7 @@ struct Scheme {
   static void ForEachArray(Options& attention, const Visit& visit) {
     const BiasGradients<float> none;
     Self::ForEachTable(attention, none, [&](const char* name, auto* table, auto&&...) {
-      if (table) visit(name, *table);
+      if (name && table) visit(name, *table);
     });
   }
   template <class Gradients, class Visit>

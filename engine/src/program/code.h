@@ -1,4 +1,5 @@
-// A program as the engine has it: instructions in the order of their computation, none twice.
+// A program as the engine has it: instructions in the order of their computation, none twice; what they depend on, their
+// derivatives, and programs as text.
 #ifndef HEED_PROGRAM_CODE_H_
 #define HEED_PROGRAM_CODE_H_
 

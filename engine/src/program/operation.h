@@ -1,4 +1,4 @@
-// The operations of programs: names, operands and the kinds of results.
+// The operations of programs: names, operands, the kinds of results, and their arithmetic in double precision.
 #ifndef HEED_PROGRAM_OPERATION_H_
 #define HEED_PROGRAM_OPERATION_H_
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <stdexcept>
+#include <utility>
 
 #include "reference/dense.h"
 #include "reference/reference.h"
@@ -15,7 +17,14 @@ Formulas::Formulas(const Attention& attention, View<const double, 4> q, View<con
   if (!tape) return;
   ForEachScheme([&]<class Scheme>() {
     Scheme::ForEachTable(attention, tangents_.biases, [&](const char*, const auto& table, const auto& tangent) {
-      tables_.push_back({std::visit([](const auto& view) -> const void* { return view.data; }, table), tangent.data});
+      const auto [data, empty] = std::visit(
+          [](const auto& view) {
+            return std::pair{static_cast<const void*>(view.data), view.size() == 0};
+          },
+          table);
+      if (!empty && std::ranges::find(tables_, data, &KnownTable::data) != tables_.end())
+        throw std::logic_error("the reference tells tables by their memory: two of a call share it");
+      tables_.push_back({data, tangent.data});
     });
   });
 }

@@ -100,7 +100,7 @@ class Formulas {
   // The row of a table with 2M+1 = rows, one for each clipped offset.
   int64_t Clipped(int64_t rows, const Pair& pair) const;
 
-  // scale * (q.k + what schemes add to it), and the whole score, whose magnitude is the largest before the soft-cap.
+  // Its magnitude is the largest before the soft-cap, unless a scheme makes another score of it.
   Number Score(const Pair& pair) const;
 
   // The score of the key without a value that a row has, if the call brings some.

@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "heed/executor.h"
@@ -37,11 +38,11 @@ struct SeriesAnswers {
   View<double, 3> low = {}, high = {};
 };
 
-// An array of a kept method: numbers of this type, row by row, as model.safetensors holds them.
+// An array of a kept method: numbers of this type, row by row, as model.safetensors holds them; the bytes are the caller's.
 struct KeptArray {
   ElementType type = ElementType::kFloat64;
   std::vector<int64_t> shape = {};
-  std::string bytes = {};
+  std::string_view bytes = {};
 };
 
 class ConfigReader;

@@ -110,7 +110,7 @@ class Network final : public WindowAnswerer {
 
  private:
   // Features of a batch, and of a forecast beside them each column less its mean over the window's steps so far, in units of
-  // its scale: see lab/series/levels.h.
+  // its scale: see LevelScales of lab/series/kept_model.h.
   void AddLevels(const SeriesBatch& batch, View<float, 2> read) const {
     const int64_t width = batch.features.extent[2];
     for (int64_t row = 0; row < batch.rows; ++row) {

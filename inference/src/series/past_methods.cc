@@ -6,6 +6,7 @@
 
 #include "heed/error.h"
 #include "heed/past_forecasts.h"
+#include "heed/shape_text.h"
 #include "series/answerer.h"
 
 namespace heed {
@@ -24,7 +25,7 @@ std::span<double> ScaledTarget(const SeriesForm& form, const SeriesInput& input,
     if (!std::isnan(target(step))) value = target(step);
     if (scale.logs && !(value > 0))
       throw InvalidArgument(std::string(input.target.present() ? "target" : "features") + ": row " + std::to_string(row) +
-                            ", step " + std::to_string(step) + ": " + std::to_string(value) +
+                            ", step " + std::to_string(step) + ": " + NumberText(value) +
                             " has no logarithm, and the method was fitted to logarithms");
     scaled[step] = scale.Scaled(value);
   }

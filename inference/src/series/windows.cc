@@ -12,14 +12,14 @@
 namespace heed {
 namespace {
 
-// As the laboratory bounds what it reads (lab/series/magnitudes.h).
+// As the laboratory bounds what it reads (lab/series/form.cc).
 constexpr double kLargest = 1e100;
 constexpr double kLargestStandardised = 1e15;           // squares of a float, and sums of millions of them, are finite
 constexpr double kMostStepsApart = 9007199254740992.0;  // 2^53
 
 [[noreturn]] void RefusePlace(const std::string& argument, int64_t row, int64_t step, double value, const std::string& why) {
   throw InvalidArgument(argument + ": row " + std::to_string(row) + ", step " + std::to_string(step) + ": " +
-                        std::to_string(value) + " " + why);
+                        NumberText(value) + " " + why);
 }
 
 void CheckValue(const std::string& argument, int64_t row, int64_t step, double value, double mean, double deviation) {
@@ -137,6 +137,8 @@ void CheckInput(const SeriesForm& form, const SeriesInput& input) {
     double known = NAN;
     for (int64_t step = 0; form.Forecasts() && step < length; ++step) {
       if (!std::isnan(target(step)) || alone) known = target(step);
+      if (std::isnan(known) && !alone)
+        RefusePlace(kFeatures, row, step, known, "stands where the target begins; remove what comes before its first value");
       CheckValue(alone ? kTarget : kFeatures, row, step, known, form.target_mean, deviation);
     }
   }

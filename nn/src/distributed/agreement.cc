@@ -74,9 +74,14 @@ std::vector<Answer> Exchanged(const Exchange& exchange, const Answer& own) {
   std::vector<at::Tensor> rooms;
   for (const at::Tensor& message : messages) rooms.push_back(at::empty_like(message));
   std::vector<Answer> answers;
-  for (const at::Tensor& theirs :
-       exchange.Swap(messages, std::move(rooms), "whose arguments are compared before anything is computed", /*counted=*/false))
-    answers.push_back(AnswerOf(theirs));
+  for (const at::Tensor& theirs : exchange.Swap(
+           messages, std::move(rooms), "whose arguments are compared before anything is computed", /*counted=*/false)) {
+    try {
+      answers.push_back(AnswerOf(theirs));
+    } catch (const nlohmann::json::exception&) {
+      Refuse(exchange.function(), ": rank ", answers.size(), " answers as another version of heed does");
+    }
+  }
   return answers;
 }
 

@@ -243,9 +243,11 @@ def gathered(
     for name in ("scale", "softcap"):
         if (number := options.get(name)) is not None:
             call.settings[name] = _number(name, number)
-    for name, usual in (("empty_row", "zero"), ("precision", "float32")):
-        if (choice := options.get(name, usual)) != usual:
-            call.settings[name] = str(choice)
+    for name, known in (("empty_row", ("zero", "uniform")), ("precision", ("float32", "fused"))):
+        if (choice := options.get(name, known[0])) not in known:
+            raise ValueError(f"{name}: expected {known[0]!r} or {known[1]!r}, got {choice!r}")
+        if choice != known[0]:
+            call.settings[name] = choice
     _add_dropout(call, options.get("dropout", 0.0), options.get("seed"), options.get("batch_offset", 0))
     call.check()
     return call

@@ -8,7 +8,7 @@ import numpy
 import torch
 
 from ._characters import CharacterModel
-from ._data import Floats
+from ._data import Floats, shown
 
 _MOST_ORDER = 12
 _MOST_TOKENS = 1 << 20  # that the program counts
@@ -85,6 +85,8 @@ class CountsModel(CharacterModel):
 
 def counts_of(config: dict[str, Any], arrays: dict[str, torch.Tensor]) -> CountsModel:
     """The kept counts. config: config.json. ValueError and KeyError that name what is wrong."""
+    if config["format"] != 1:
+        raise ValueError(f"'format' is {shown(config['format'])}; this version of heed reads 1")
     vocabulary, order, discount = (config[name] for name in ("vocabulary", "order", "discount"))
     if not isinstance(vocabulary, str) or not vocabulary or list(vocabulary) != sorted(set(vocabulary)):
         raise ValueError("'vocabulary' is not sorted and without repetition")

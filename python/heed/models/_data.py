@@ -17,6 +17,7 @@ import torch
 from ._dates import seconds_of
 from ._form import Form
 
+_MOST_PADDED = 1 << 24  # numbers of sequences that are padded to the longest of them, 128 MiB
 Floats = numpy.typing.NDArray[numpy.float64]
 Integers = numpy.typing.NDArray[numpy.int64]
 _MISSING = frozenset(("", "na", "n/a", "nan", "null", "?"))
@@ -54,9 +55,11 @@ class Sequences(NamedTuple):
             raise ValueError(of + why) from None
 
     def batch(self, windows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | None]:
-        """Some of the windows of `series_windows` as a network takes them."""
+        """Some of the windows of `series_windows`, neighbours, as a network takes them."""
+        first, end = int(windows[0, 0]), int(windows[-1, 0]) + 1
+        times = None if self.times is None else self.times[first:end]
         batch: tuple[torch.Tensor, torch.Tensor, torch.Tensor | None] = torch.ops.heed.series_batch(
-            self.config, windows, self.features, self.lengths, self.times
+            self.config, windows - windows.new_tensor([first, 0, 0, 0]), self.features[first:end], self.lengths[first:end], times
         )
         return batch
 
@@ -234,7 +237,19 @@ class _Table:
         return groups
 
 
-def _of_table(form: Form, config: str, data: Any, new_categories: str) -> Sequences:
+def _neighbours(form: Form, lengths: list[int], columns: int) -> list[slice]:
+    """Sequences that are padded to one length, as many as go into _MOST_PADDED numbers. Those of a forecast stay together: a calendar
+    learns from all sequences of a call."""
+    parts, first = [], 0
+    for end in range(1, len(lengths) + 1):
+        if end < len(lengths) and (form.forecasts or (end + 1 - first) * max(lengths[first : end + 1]) * columns <= _MOST_PADDED):
+            continue
+        parts.append(slice(first, end))
+        first = end
+    return parts
+
+
+def _of_table(form: Form, config: str, data: Any, new_categories: str) -> list[Sequences]:
     table = _Table(data)
     columns = [*([form.sequence] if form.sequence else []), *([form.time] if form.has_times else []), *form.features, *form.categories]
     table.require([*columns, *([form.target] if form.forecasts else [])])
@@ -247,19 +262,20 @@ def _of_table(form: Form, config: str, data: Any, new_categories: str) -> Sequen
     target = _numbers(form.target, table.columns[form.target]) if form.forecasts and form.target not in form.features else None
     groups = table.groups(form.sequence) if form.sequence else {"all": list(range(len(steps)))}
     rows = [numpy.array(places, dtype=numpy.int64) for places in groups.values()]
-    lengths = torch.tensor([len(places) for places in rows])
+    names, parts = list(groups), []
 
-    def padded(numbers: Floats | None) -> torch.Tensor | None:
-        if numbers is None:
-            return None
-        sequences = torch.zeros(len(rows), int(lengths.max()), *numbers.shape[1:], dtype=torch.float64)
-        for sequence, places in zip(sequences, rows):
-            sequence[: len(places)] = torch.from_numpy(numbers[places])
-        return sequences
+    def padded(numbers: Floats, own: list[Integers]) -> torch.Tensor:
+        sequences = numpy.zeros((len(own), max(map(len, own)), *numbers.shape[1:]))
+        for sequence, places in zip(sequences, own):
+            sequence[: len(places)] = numbers[places]
+        return torch.from_numpy(sequences)
 
-    features = padded(steps)
-    assert features is not None
-    return Sequences(form, config, list(groups), rows, features, lengths, padded(times), padded(target))
+    for part in _neighbours(form, [len(places) for places in rows], steps.shape[1]):
+        own = rows[part]
+        lengths = torch.from_numpy(numpy.array([len(places) for places in own]))
+        at, values = (None if numbers is None else padded(numbers, own) for numbers in (times, target))
+        parts.append(Sequences(form, config, names[part], own, padded(steps, own), lengths, at, values))
+    return parts
 
 
 def _array(name: str, value: Any, dimensions: int) -> Floats:
@@ -277,7 +293,7 @@ def _array(name: str, value: Any, dimensions: int) -> Floats:
     return array
 
 
-def _of_array(form: Form, config: str, data: Any, lengths: Any, times: Any) -> Sequences:
+def _of_array(form: Form, config: str, data: Any, lengths: Any, times: Any) -> list[Sequences]:
     columns = len(form.features) + len(form.categories)
     X = numpy.asarray(unmasked(data))
     X = _array("data", X[:, :, None] if X.ndim == 2 and columns == 1 else X, 3)
@@ -297,14 +313,15 @@ def _of_array(form: Form, config: str, data: Any, lengths: Any, times: Any) -> S
     missing = numpy.isnan(X) & (numpy.arange(most) < counts[:, None])[:, :, None]
     _tell_of_gaps(form, missing.reshape(-1, columns), int(counts.sum()), lambda at: f"row {at // most}, step {at % most}")
     names, places = [str(row) for row in range(rows)], [numpy.arange(count) for count in counts]
-    moments = None if at is None else torch.tensor(at)
-    return Sequences(form, config, names, places, torch.tensor(X), torch.tensor(counts.astype(numpy.int64)), moments)
+    # Copies, which torch.from_numpy takes of every stride and on the CPU, whatever the default device.
+    features, steps, moments = (None if a is None else torch.from_numpy(numpy.array(a)) for a in (X, counts.astype(numpy.int64), at))
+    return [Sequences(form, config, names, places, features, steps, moments)]  # type: ignore[arg-type]
 
 
 def sequences_of(
     form: Form, config: str, data: Any, lengths: Any = None, times: Any = None, new_categories: str = "refuse"
-) -> Sequences:
-    """The sequences of a table or an array, as TableModel.predict takes them. config: the text of config.json. ValueError that names
+) -> list[Sequences]:
+    """The sequences of a table or an array in their order, as TableModel.predict takes them, in parts of little padding. config: the text of config.json. ValueError that names
     the argument, the column or the place of a value; TypeError for what is neither."""
     if new_categories not in ("refuse", "as-missing"):
         raise ValueError(f"new_categories: expected 'refuse' or 'as-missing', got {shown(new_categories)}")

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy
 import torch
+from torch.nn.functional import pad
 
 from .._described import describe
 from ._data import Floats, Sequences, sequences_of
@@ -130,26 +131,26 @@ class TableModel(torch.nn.Module):
         them. ValueError for missing columns, numbers that are not finite or too large, times that do not increase, and sequences
         that are too short; TypeError for data of another kind.
         """
-        sequences = sequences_of(self.form, self._config, data, lengths, times, new_categories)
+        parts = sequences_of(self.form, self._config, data, lengths, times, new_categories)
         was_training = self.training
         self.eval()
         try:
             with torch.no_grad():
-                answers = self._answers(sequences)
+                answers = numpy.concatenate([self._answers(part) for part in parts])
         finally:
             self.train(was_training)
         each = self.form.answers_steps
-        rows_told = numpy.concatenate(sequences.rows).tolist() if each else None
-        names = [name for name, rows in zip(sequences.names, sequences.rows) for _ in (rows if each else [0])]
+        rows_told = numpy.concatenate([rows for part in parts for rows in part.rows]).tolist() if each else None
+        names = [name for part in parts for name, rows in zip(part.names, part.rows) for _ in (rows if each else [0])]
         if self.form.classifies:
             return Answers(self.form, names, rows_told, answers, None, None, None)
         low, high = answers + numpy.array(self.low), answers + numpy.array(self.high)
         shape = answers.shape if self.form.forecasts else answers.shape[:1]
         values, low, high = (numbers.reshape(shape) for numbers in (answers, low, high))
         after = None
-        if self.form.forecasts and sequences.times is not None:
-            moments = zip(sequences.lengths, sequences.times)
-            after = numpy.array([continued(self.form, own[:steps].numpy()) for steps, own in moments])
+        if self.form.forecasts and self.form.has_times:
+            moments = [own[:steps] for part in parts for steps, own in zip(part.lengths, part.times)]  # type: ignore[arg-type]
+            after = numpy.array([continued(self.form, own.numpy()) for own in moments])
         return Answers(self.form, names, rows_told, None, values, low, high, after)
 
     def evaluate(self, data: Any, *, share: float | None = None, from_: Any = None, new_categories: str = "refuse") -> dict[str, Any]:
@@ -178,10 +179,15 @@ class TableModel(torch.nn.Module):
     def prepare(self, data: Any, *, lengths: Any = None, times: Any = None, new_categories: str = "refuse") -> Batch:
         """The last steps of each sequence, as many as a network reads at once, as one batch for its `forward`. The arguments,
         warnings and errors are those of predict."""
-        sequences = sequences_of(self.form, self._config, data, lengths, times, new_categories)
-        windows = sequences.asked(torch.ops.heed.series_windows)
-        last = windows[:, 0] != torch.cat([windows[1:, 0], windows.new_full([1], -1)])
-        return Batch(*sequences.batch(windows[last]))
+        batches = []
+        for part in sequences_of(self.form, self._config, data, lengths, times, new_categories):
+            windows = part.asked(torch.ops.heed.series_windows)
+            last = windows[:, 0] != torch.cat([windows[1:, 0], windows.new_full([1], -1)])
+            batches.append(part.batch(windows[last]))
+        most = max(features.shape[1] for features, _, _ in batches)
+        features = torch.cat([pad(X, (0, 0, 0, most - X.shape[1])) for X, _, _ in batches])
+        moments = [pad(at, (0, most - at.shape[1])) for _, _, at in batches if at is not None]
+        return Batch(features, torch.cat([steps for _, steps, _ in batches]), torch.cat(moments) if moments else None)
 
     def _answers(self, sequences: Sequences) -> Floats:
         """float64 [answers, outputs] in the target's own units, of classes their probabilities."""

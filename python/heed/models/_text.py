@@ -9,6 +9,7 @@ import torch
 
 from ..book import SequenceEncoder, make_encoder
 from ._characters import CharacterModel
+from ._data import shown
 from ._weights import encoder_of, filled
 
 _TYPES = {"float32": torch.float32, "float64": torch.float64}
@@ -117,5 +118,7 @@ def text_of(config: dict[str, Any], weights: dict[str, torch.Tensor]) -> TextMod
         raise ValueError("'context' is too large for tables of this width")
     scale = math.sqrt(width) if position == "sinusoidal" else 1.0
     told = {"objective": objective, "context": context, "tied": model["tied"], "input_scale": scale}
-    dtype = _TYPES[model.get("precision", "float32")]
+    if (precision := model.get("precision", "float32")) not in _TYPES:
+        raise ValueError(f"'precision': expected one of {', '.join(_TYPES)}, got {shown(precision)}")
+    dtype = _TYPES[precision]
     return filled(lambda: TextModel(config["vocabulary"], make_encoder(encoder, width, **options), **told), weights, dtype)

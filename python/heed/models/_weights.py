@@ -50,10 +50,13 @@ def encoder_of(model: Mapping[str, Any], causal: bool, longest: int) -> tuple[st
 
 
 def filled(make: Callable[[], _Module], weights: Mapping[str, torch.Tensor], dtype: torch.dtype) -> _Module:
-    """The module that make() returns, which gets these weights. RuntimeError where names or shapes differ."""
+    """The module that make() returns, which gets these weights. RuntimeError where names, shapes or types differ."""
+    for name, tensor in weights.items():
+        if tensor.dtype != dtype:
+            raise RuntimeError(f"model.safetensors: tensor {shown(name)} is {tensor.dtype}; the model needs {dtype}")
     with torch.device("meta"):
         module = make()
-    module.load_state_dict({name: tensor.to(dtype) for name, tensor in weights.items()}, assign=True)
+    module.load_state_dict(dict(weights), assign=True)
     for part in module.modules():  # what tells schemes where they are holds no numbers
         for name, buffer in part._buffers.items():
             if buffer is not None and buffer.is_meta:

@@ -14,8 +14,8 @@ class _ByHeed(torch.nn.Module):
     """A layer of torch.nn whose attentions are heed's, with its constructor."""
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if type(value) is torch.nn.MultiheadAttention:
-            # Another module would draw weights of its own from the generator.
+        if type(value) is torch.nn.MultiheadAttention and name not in self._modules:
+            # PyTorch's constructor makes it. Another module would draw weights of its own from the generator.
             value.__class__ = MultiheadAttention
         super().__setattr__(name, value)
 

@@ -23,13 +23,24 @@ std::vector<Array> ArraysOf(std::string_view list, const BufferAt& buffer_at) {
   return arrays;
 }
 
-// Of types whose numbers are looked at.
-DataType TypeOf(std::string_view name) {
-  if (name == "float32") return DataType::F32;
-  if (name == "float64") return DataType::F64;
-  if (name == "bfloat16") return DataType::BF16;
-  return name == "float16" ? DataType::F16 : DataType::INVALID;
-}
+struct NamedType {
+  std::string_view name;
+  DataType type;
+  enum { kOther, kSigned, kUnsigned } integers = kOther;
+};
+constexpr NamedType kTypes[] = {{"float32", DataType::F32},
+                                {"float64", DataType::F64},
+                                {"bfloat16", DataType::BF16},
+                                {"float16", DataType::F16},
+                                {"bool", DataType::PRED},
+                                {"int8", DataType::S8, NamedType::kSigned},
+                                {"int16", DataType::S16, NamedType::kSigned},
+                                {"int32", DataType::S32, NamedType::kSigned},
+                                {"int64", DataType::S64, NamedType::kSigned},
+                                {"uint8", DataType::U8, NamedType::kUnsigned},
+                                {"uint16", DataType::U16, NamedType::kUnsigned},
+                                {"uint32", DataType::U32, NamedType::kUnsigned},
+                                {"uint64", DataType::U64, NamedType::kUnsigned}};
 
 int64_t SizeOf(const Array& array) {
   int64_t size = 1;
@@ -75,7 +86,9 @@ Call::Call(const xla::ffi::RemainingArgs& arguments, const xla::ffi::RemainingRe
 Call::Call(std::string_view described, std::string_view settings_text) : settings(settings_text) {
   for (const std::string_view entry : Split(described, ' ')) {
     const std::vector<std::string_view> parts = Split(entry, ':');
-    Array& array = inputs_.emplace_back(Array{.name = parts[0], .type = TypeOf(parts[1])});
+    const auto* known = std::ranges::find(kTypes, parts[1], &NamedType::name);
+    if (known == std::end(kTypes)) throw Error(std::string(parts[0]) + ": an array of unknown type " + std::string(parts[1]));
+    Array& array = inputs_.emplace_back(Array{.name = parts[0], .type = known->type});
     if (parts.size() > 2)
       for (const std::string_view extent : Split(parts[2], ',')) array.extent.push_back(Parsed<int64_t>(parts[0], extent));
   }
@@ -128,8 +141,10 @@ std::vector<int64_t>& Call::Numbers(const Array& array) {
   std::vector<int64_t>& numbers = Room(size * array.repeats);
   if (array.data == nullptr) return numbers;
   const auto bytes = xla::ffi::ByteWidth(array.type);
-  const bool with_sign =
-      array.type == DataType::S8 || array.type == DataType::S16 || array.type == DataType::S32 || array.type == DataType::S64;
+  const auto* known = std::ranges::find(kTypes, array.type, &NamedType::type);
+  if (known == std::end(kTypes) || known->integers == NamedType::kOther)
+    throw Error(std::string(array.name) + ": expected integers");
+  const bool with_sign = known->integers == NamedType::kSigned;
   const std::byte* read = AddressOf(array);
   for (int64_t i = 0; i < size; ++i, read += bytes) {
     uint64_t number = 0;

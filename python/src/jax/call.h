@@ -10,6 +10,7 @@
 #include <deque>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -22,6 +23,21 @@
 namespace heed::jax {
 
 using xla::ffi::DataType;
+
+template <class T>
+inline constexpr DataType kDataType = DataType::INVALID;
+template <>
+inline constexpr DataType kDataType<float> = DataType::F32;
+template <>
+inline constexpr DataType kDataType<double> = DataType::F64;
+template <>
+inline constexpr DataType kDataType<BFloat16> = DataType::BF16;
+template <>
+inline constexpr DataType kDataType<Float16> = DataType::F16;
+template <>
+inline constexpr DataType kDataType<int32_t> = DataType::S32;
+template <>
+inline constexpr DataType kDataType<bool> = DataType::PRED;
 
 struct Array {
   std::string_view name;
@@ -71,11 +87,13 @@ class Call {
   const Array* Find(std::string_view name) const { return Found(inputs_, name); }
   const Array* FindResult(std::string_view name) const { return Found(results_, name); }
 
-  // Views of arguments are those of constant elements, and of results those of others.
+  // Views of arguments are those of constant elements, and of results those of others. Throws Error for an array of another
+  // type, as a caller's own scheme may return.
   template <class T, int Rank>
   View<T, Rank> Dense(std::string_view name) const {
     const Array* array = Found<T>(name);
     if (array == nullptr) return {};
+    if (array->type != kDataType<std::remove_const_t<T>>) throw Error(std::string(name) + ": an array of another type is read");
     auto view = View<T, Rank>::Contiguous(reinterpret_cast<T*>(AddressOf(*array)), array->Extent<Rank>());
     if (array->data == nullptr) view.stride = {};
     return view;

@@ -203,7 +203,7 @@ class Machine {
     for (std::size_t o = 0; o < line.operands.size(); ++o) {
       const Number& operand = values_[line.operands[o]];
       const Measured slope = SlopeOf(line, o, y.value);
-      if ((slope.value == 0 && kink == 0) || !std::isfinite(slope.value)) continue;
+      if ((slope.value == 0 && slope.tangent == 0 && kink == 0) || !std::isfinite(slope.value)) continue;
       if (operand.magnitude != 0) y.magnitude += std::abs(slope.value) * operand.magnitude;
       // The slope is wrong by what its operands are wrong by: curvatures are about 1.
       y.Depend(operand, slope.value, slope.tangent, errors + kink);
