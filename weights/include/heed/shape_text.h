@@ -20,7 +20,8 @@ std::string ShapeText(const Extents& extents) {
 // The fewest digits that tell a number from its neighbours: "0", "1.5", "1e+101".
 inline std::string NumberText(double number) {
   char text[32] = {};
-  return {static_cast<const char*>(text), std::to_chars(std::begin(text), std::end(text), number).ptr};
+  const char* const end = std::to_chars(std::begin(text), std::end(text), number).ptr;
+  return std::string(static_cast<const char*>(text), end);
 }
 
 }  // namespace heed
