@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include <CLI/CLI.hpp>
@@ -58,7 +59,7 @@ class Command {
   Command(int place, const char* name, const char* text, int (*body)(Arguments& arguments, const Context& context)) {
     All().emplace(place, [=](CLI::App& app, Run& run) {
       CLI::App* const command = app.add_subcommand(name, text);
-      const auto arguments = std::make_shared<Arguments>(*command);
+      const auto arguments = std::make_shared<std::remove_const_t<Arguments>>(*command);
       command->callback([=, &run] { run = [=](const Context& context) { return body(*arguments, context); }; });
     });
   }

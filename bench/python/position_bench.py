@@ -20,6 +20,9 @@ import heed
 from heed import positions
 from heed.book import QueryKeyNorm
 
+# Names the scheme whose memory a process of its own measures.
+MEMORY_OF = "HEED_POSITION_BENCH_MEMORY_OF"
+
 
 def schemes(heads, width, steps):
     """{name: (a function that makes the scheme, further options of the call)}"""
@@ -113,9 +116,9 @@ def longest(name, options):
 
 
 def main():
-    options = turns.options(__doc__, threads=1, steps=1024, rounds=15, heads=8, width=64, long=16384, schemes="", memory_of="")
-    if options.memory_of:
-        longest(options.memory_of, options)
+    options = turns.options(__doc__, threads=1, steps=1024, rounds=15, heads=8, width=64, long=16384, schemes="")
+    if MEMORY_OF in os.environ:
+        longest(os.environ[MEMORY_OF], options)
         return
     print(f"n {options.steps}, {options.heads} heads of {options.width}, float32, {options.rounds} rounds; forward and backward")
     print(f"{'':>28}  {'none, ms':^17}  {'scheme, ms':^17}  ratio  MiB at n {options.long}, one head")
@@ -127,12 +130,12 @@ def main():
         times = turns.milliseconds({
             "none": step(None, plain, query, key, value), "scheme": step(make, given, query, key, value)
         }, options.rounds)  # fmt: skip
-        command = [sys.executable, *sys.argv, "--memory-of", name]
-        environment = {**os.environ, **RETURNING}
-        told = subprocess.run(command, text=True, capture_output=True, check=False, env=environment).stdout.splitlines()
+        done = subprocess.run([sys.executable, *sys.argv], text=True, capture_output=True, check=False,
+                              env={**os.environ, **RETURNING, MEMORY_OF: name})  # fmt: skip
+        mib = done.stdout.split()[-1] if done.returncode == 0 else "failed"
         none, own = times["none"], times["scheme"]
         print(f"{name:>28}  {min(none):8.2f} {statistics.median(none):8.2f}  {min(own):8.2f} {statistics.median(own):8.2f}  "
-              f"{min(own) / min(none):5.2f}  {told[1] if len(told) > 1 else 'failed'}", flush=True)  # fmt: skip
+              f"{min(own) / min(none):5.2f}  {mib}", flush=True)  # fmt: skip
 
 
 if __name__ == "__main__":

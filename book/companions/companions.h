@@ -16,8 +16,6 @@
 
 namespace heed::lab {
 
-class LanguageModel;
-
 // What attention's scheme has learnt in a run, for RunStudy, which keeps it with each run for the page on positions. In the
 // first layer where the scheme acts inside of attention; null where it trains nothing.
 nlohmann::ordered_json LearntTable(LanguageModel& model);

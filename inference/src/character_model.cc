@@ -50,7 +50,10 @@ float InputScale(const CharacterModelConfig& config) {
 class GrowingText {
  public:
   GrowingText(const CharacterModel& model, std::vector<int32_t> tokens)
-      : model_(model), tokens_(std::move(tokens)), context_(model.config().context), caches_(model.NewCaches()) {}
+      : model_(model), tokens_(std::move(tokens)), context_(model.config().context), caches_(model.NewCaches()) {
+    if (!model.config().causal)
+      throw InvalidArgument("model: it was trained on the masked objective and continues no text; Logits reads texts with it");
+  }
 
   void Add(int32_t token) { tokens_.push_back(token); }
 

@@ -90,6 +90,10 @@ void Validate(const SeriesForm& form) {
   if (form.has_dates && !form.has_times) throw InvalidArgument("has_dates: expected false, as has_times is");
   if (form.Forecasts() && !form.each_step) throw InvalidArgument("each_step: a forecast has a target at each step");
   if (form.Classifies() == form.classes.empty()) throw InvalidArgument("classes: expected those of a classification alone");
+  for (auto name = form.classes.begin(); name != form.classes.end(); ++name) {
+    if (std::find(form.classes.begin(), name, *name) != name)
+      throw InvalidArgument("classes: " + QuotedName(*name) + " stands twice");
+  }
   const auto require = [&](const char* name, const std::vector<double>& values, bool positive) {
     if (values.size() != form.features.size())
       throw InvalidArgument(std::string(name) + ": expected a number for each of " + std::to_string(form.features.size()) +

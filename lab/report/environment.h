@@ -14,7 +14,7 @@ struct Environment {
   std::string cpu;                        // the processor's own name as Linux tells it; "unknown" elsewhere
   std::vector<std::string> simd_targets;  // that the engine can use here, the best first
   int threads_available = 0;
-  std::string build = {};  // of the loaded objects, when it was first asked for; files with a build id may be copied
+  std::string build = {};  // BuildIdentity when it was first asked for; a copy of a file with a build id has the same
 };
 
 Environment ThisEnvironment();

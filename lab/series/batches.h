@@ -35,7 +35,7 @@ struct SeriesCut {
 class SeriesBatches {
  public:
   // Throws InvalidArgument where the data are too few, and FileError that names the place of a number which is too large or too
-  // small to compute with, see magnitudes.h. `data` must outlive the object.
+  // small to compute with, see RequireMagnitudes of form.h. `data` must outlive the object.
   SeriesBatches(const SeriesData& data, const SeriesCut& cut);
 
   const SeriesData& data() const { return data_; }

@@ -38,7 +38,7 @@ class NumbersOfRows {
         names_(data.marks.Categories()),
         known_(names_.size()),
         later_(later) {
-    for (const std::string& name : data.classes) classes_.emplace(name, static_cast<double>(classes_.size()));
+    for (std::size_t c = 0; c < data.classes.size(); ++c) classes_.emplace(data.classes[c], static_cast<double>(c));
     for (const std::string& feature : data.features) {
       const auto found = std::ranges::find(data.marks.gaps, feature);
       mark_.push_back(found == data.marks.gaps.end() ? -1 : found - data.marks.gaps.begin());

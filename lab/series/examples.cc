@@ -252,12 +252,14 @@ FittedMethod FitStrengths(const Examples& training, const Examples& validation, 
   KeptMethod kept{.kind = "linear", .arrays = ScaleOf(training.X)};
   const std::vector<Linear> fitted =
       (classes > 0 ? LogisticOf : RidgeOf)(Scaled(kept.arrays, training.X), training.y, classes, strengths);
-  const at::Tensor seen = Scaled(kept.arrays, validation.X);
   const Linear* best = &fitted.front();
-  double least = std::numeric_limits<double>::infinity();
-  for (const Linear& one : fitted) {
-    const double loss = MeanLoss(Answers(seen, one.W, one.b, classes > 0), validation.y);
-    if (loss < least) least = loss, best = &one;
+  if (fitted.size() > 1) {
+    const at::Tensor seen = Scaled(kept.arrays, validation.X);
+    double least = std::numeric_limits<double>::infinity();
+    for (const Linear& one : fitted) {
+      const double loss = MeanLoss(Answers(seen, one.W, one.b, classes > 0), validation.y);
+      if (loss < least) least = loss, best = &one;
+    }
   }
   kept.arrays.insert({{"W", best->W}, {"b", best->b}});
   Method answer = RowMethod(kept, classes);

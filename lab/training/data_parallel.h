@@ -1,5 +1,5 @@
 // One model that several ranks train, each on rows of its own of every batch, or on tokens of its own of rows that several
-// share (sequence_parallel.h).
+// share.
 #ifndef HEED_LAB_TRAINING_DATA_PARALLEL_H_
 #define HEED_LAB_TRAINING_DATA_PARALLEL_H_
 

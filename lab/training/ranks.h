@@ -63,7 +63,7 @@ class Ranks {
   bool AnyOfSequence(bool own, const std::string& what);
   // What each rank gave, by rank.
   std::vector<std::string> Gather(const std::string& own, const std::string& what);
-  // Rank 0's, on every rank. For tensors see rank_group.h.
+  // Rank 0's, on every rank. For tensors see TakeFromFirst.
   std::string FromFirst(const std::string& text, const std::string& what);
 
   // Calls act on rank 0. Where it throws an error of heed, every rank throws the same one.

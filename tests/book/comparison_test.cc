@@ -115,7 +115,7 @@ TEST(CountedLayers, GiveTheValuesOfTheNnLayersBeyondAChunk) {
 TEST(NnLayer, HasWeightsThatFollowTheSeed) {
   const Layer& layer = LayerNamed("rnn");
   const LayerShape shape{.width = 4};
-  const std::vector<double> x = Waves(4, 1);
+  const std::vector<double> x = Waves(8, 1);  // two steps: the first has no state that weights could read
   EXPECT_EQ(NnLayer(layer, shape, 1).Forward(x), NnLayer(layer, shape, 1).Forward(x));
   EXPECT_NE(NnLayer(layer, shape, 1).Forward(x), NnLayer(layer, shape, 2).Forward(x));
 }

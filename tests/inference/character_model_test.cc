@@ -18,6 +18,7 @@
 #include "heed/error.h"
 #include "stored_tensors.h"
 #include "tests/counted_allocations.h"
+#include "tests/error_text.h"
 #include "tests/folder_fixture.h"
 
 namespace heed {
@@ -30,7 +31,7 @@ class CharacterModelTest : public ScratchFolderTest {
  protected:
   // A model of two layers whose weights are random and the same every time.
   void Write(const std::string& position, bool tied = false, const std::string& encoder = "attention") {
-    const nlohmann::json model = {{"encoder", encoder},  {"position", position}, {"objective", "causal"},
+    const nlohmann::json model = {{"encoder", encoder},  {"position", position}, {"objective", objective_},
                                   {"layers", 2},         {"heads", 2},           {"width", kWidth},
                                   {"context", kContext}, {"ffn_width", kHidden}, {"max_distance", kDistance},
                                   {"bias", true},        {"tied", tied}};
@@ -44,7 +45,7 @@ class CharacterModelTest : public ScratchFolderTest {
       for (int64_t i = 0; i < count; ++i) numbers.push_back(static_cast<float>(generator() % 2001) / 1000.0f - 1.0f);
       tensors[name] = {"F32", shape, Bytes(numbers)};
     };
-    add("embedding.weight", {4, kWidth});
+    add("embedding.weight", {objective_ == "causal" ? 4 : 5, kWidth});
     if (!tied) add("head.weight", {4, kWidth});
     if (position == "learned") add("encoder.learned.weight", {kContext, kWidth});
     if (encoder != "attention") AddReaders(encoder, add);
@@ -125,6 +126,7 @@ class CharacterModelTest : public ScratchFolderTest {
   SerialExecutor serial_;
   float far_bias_ = 0.0f;
   bool overflows_ = false;  // at the third character
+  std::string objective_ = "causal";
 };
 
 TEST_F(CharacterModelTest, StepsAreTheWholePass) {
@@ -318,6 +320,18 @@ TEST_F(CharacterModelTest, OtherKindsOfModelsAreRefusedByName) {
       EXPECT_NE(std::string(error.what()).find(told), std::string::npos) << error.what();
     }
   }
+}
+
+// It says what stands in place of a character that is hidden, not what follows.
+TEST_F(CharacterModelTest, AMaskedModelHasLogitsAlone) {
+  objective_ = "masked";
+  Write("none");
+  EXPECT_THROW(Open(), FileError);
+  const CharacterModel model(folder().string(), /*masked_too=*/true);
+  const std::vector<int32_t> tokens = model.Encode("abc");
+  EXPECT_EQ(model.Logits(tokens, serial_).size(), 3U * 4U);
+  EXPECT_TRUE(Holds(WhatOf<InvalidArgument>([&] { model.Continue("abc", 2); }), "masked objective"));
+  EXPECT_TRUE(Holds(WhatOf<InvalidArgument>([&] { model.Next(tokens, serial_); }), "masked objective"));
 }
 
 TEST_F(CharacterModelTest, FilesThatDoNotBelongTogetherAreRefused) {

@@ -306,6 +306,7 @@ TEST_F(SeriesModelTest, FoldersThatContradictThemselvesAreRefusedByFieldAndFile)
                       json["form"]["deviation"] = {1.0, 0.0};
                     }),
                     "deviation: 0 is not a finite number above 0"));
+  EXPECT_TRUE(Holds(refusal([](Json& json) { json["form"]["classes"] = {"no", "no"}; }), "classes: \"no\" stands twice"));
   EXPECT_TRUE(Holds(refusal([](Json& json) { json["form"]["longest"] = 1 << 21; }), "longest: 2097152 is not in 1 to"));
   EXPECT_TRUE(Holds(refusal([](Json& json) { json["form"]["periods"] = {"day"}; }), "periods: expected none"));
   EXPECT_TRUE(Holds(refusal([](Json& json) { json["low"] = {1.0}; }), "'low' and 'high': expected 0 numbers each"));
