@@ -93,7 +93,7 @@ class _SequenceEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _fitted_to(self, X: Any, y: Any) -> tuple[Any, Any]:
         """(X, y), checked, X as [rows, steps, features]; a table [rows, steps] has one feature."""
-        self._extents = 3 if numpy.ndim(X) == 3 else 2
+        self._extents = 3 if numpy.asarray(X).ndim == 3 else 2
         # One row to train, one to validate, one to test; NaN is a gap.
         rules: dict[str, Any] = {"ensure_min_samples": 3, "ensure_all_finite": "allow-nan"}
         rules["y_numeric"] = self._goal == "regression"

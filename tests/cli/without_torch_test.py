@@ -72,7 +72,7 @@ def test_every_encoder_and_scheme_writes_what_heed_generate_writes(text, tmp_pat
 
 def test_what_it_cannot_run_is_named(text, tmp_path):
     masked = train(text, tmp_path / "masked", "--objective", "masked")
-    assert 'the objective "masked" is not supported without LibTorch' in continue_text(masked, "one", 1).stderr
+    assert "the objective 'masked' is not supported without LibTorch" in continue_text(masked, "one", 1).stderr
 
 
 def test_faults_are_told_in_a_sentence(trained, tmp_path):

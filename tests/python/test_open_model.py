@@ -179,7 +179,7 @@ def test_data_that_do_not_fit_are_refused_by_name(network, walks):
     refused(network, walks, "beside an array alone", lengths=[1])
     forecast = heed.open_model(KEPT / "baseline")
     refused(forecast, {"sold": [1.0] * 13}, "has 13 steps; ridge regression (strength 0.01) forecasts from 14")
-    refused(forecast, numpy.full((1, 14, 1), numpy.inf), "sequence '0', row 0, column 'sold': inf is not a finite number")
+    refused(forecast, numpy.full((1, 14, 1), numpy.inf), "sequence '0', step 0, column 'sold': inf is not a finite number")
     with pytest.raises(ValueError, match="character 1, '@', is not among the 17 characters"):
         heed.open_model(KEPT / "text").generate("t@", 1)
 
@@ -322,7 +322,7 @@ def test_sequences_of_any_length_are_answered_in_parts(network, walks, monkeypat
     expected, batch = network.predict(walks), network.prepare(walks)
     monkeypatch.setattr("heed.models._data._MOST_PADDED", 100)
     answers, parts = network.predict(walks), network.prepare(walks)
-    assert answers.names == expected.names
+    assert answers.sequences == expected.sequences
     numpy.testing.assert_allclose(answers.probabilities, expected.probabilities, atol=1e-6)
     for one, other in zip(parts, batch):
         assert torch.equal(one, other)

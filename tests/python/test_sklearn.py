@@ -82,7 +82,7 @@ def test_other_lengths_are_answered_and_other_features_refused(fitted):
         fitted.predict(X[:, :, :2])
     with pytest.raises(ValueError, match=r"got shape \[40, 9\]"):
         fitted.predict(X[:, :, 0])
-    with pytest.raises(ValueError, match="row 0, step 0, feature 0: nan is not a finite number; fill it in, or train on data with gaps"):
+    with pytest.raises(ValueError, match="sequence '0', step 0, column 'feature 0': nan is not a finite number; fill it in, or train on data with gaps"):
         fitted.predict(numpy.full((1, 5, 3), numpy.nan))
     with pytest.raises(ValueError, match="infinity"):
         fitted.predict(numpy.full((1, 5, 3), numpy.inf))

@@ -23,7 +23,8 @@ constexpr double kMostStepsApart = 9007199254740992.0;  // 2^53
 }
 
 void CheckValue(const std::string& argument, int64_t row, int64_t step, double value, double mean, double deviation) {
-  if (!std::isfinite(value)) RefusePlace(argument, row, step, value, "is not a finite number");
+  if (!std::isfinite(value))
+    RefusePlace(argument, row, step, value, "is not a finite number; fill it in, or train on data with gaps");
   if (std::abs(value) > kLargest) RefusePlace(argument, row, step, value, "is beyond 1e100, too large to compute with");
   if (std::abs((value - mean) / deviation) > kLargestStandardised)
     RefusePlace(argument, row, step, value, "lies more than 1e15 deviations from the mean of the training part");

@@ -32,6 +32,7 @@ class Sequences(NamedTuple):
     config: str  # the text of config.json
     names: list[str]
     rows: list[Integers]  # of each, where its steps stand in the table, or in its row of an array
+    place: str  # what those are called: row or step
     # float64 [sequences, steps, columns]: features, NaN where a value is missing; of each column of text the index of its category,
     # or NaN for none
     features: torch.Tensor
@@ -51,7 +52,7 @@ class Sequences(NamedTuple):
             of = f"sequence {shown(self.names[int(sequence)])}"
             if step is not None:
                 column = column.strip('"') if column else self.form.time if argument == "times" else self.form.target
-                of += f", row {self.rows[int(sequence)][int(step)]}, column {shown(column)}:"
+                of += f", {self.place} {self.rows[int(sequence)][int(step)]}, column {shown(column)}:"
             raise ValueError(of + why) from None
 
     def batch(self, windows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | None]:
@@ -274,7 +275,7 @@ def _of_table(form: Form, config: str, data: Any, new_categories: str) -> list[S
         own = rows[part]
         lengths = torch.from_numpy(numpy.array([len(places) for places in own]))
         at, values = (None if numbers is None else padded(numbers, own) for numbers in (times, target))
-        parts.append(Sequences(form, config, names[part], own, padded(steps, own), lengths, at, values))
+        parts.append(Sequences(form, config, names[part], own, "row", padded(steps, own), lengths, at, values))
     return parts
 
 
@@ -315,14 +316,14 @@ def _of_array(form: Form, config: str, data: Any, lengths: Any, times: Any) -> l
     names, places = [str(row) for row in range(rows)], [numpy.arange(count) for count in counts]
     # Copies, which torch.from_numpy takes of every stride and on the CPU, whatever the default device.
     features, steps, moments = (None if a is None else torch.from_numpy(numpy.array(a)) for a in (X, counts.astype(numpy.int64), at))
-    return [Sequences(form, config, names, places, features, steps, moments)]  # type: ignore[arg-type]
+    return [Sequences(form, config, names, places, "step", features, steps, moments)]  # type: ignore[arg-type]
 
 
 def sequences_of(
     form: Form, config: str, data: Any, lengths: Any = None, times: Any = None, new_categories: str = "refuse"
 ) -> list[Sequences]:
-    """The sequences of a table or an array in their order, as TableModel.predict takes them, in parts of little padding. config: the text of config.json. ValueError that names
-    the argument, the column or the place of a value; TypeError for what is neither."""
+    """The sequences of a table or an array in their order, as TableModel.predict takes them, in parts of little padding. config: the
+    text of config.json. ValueError that names the argument, the column or the place of a value; TypeError for what is neither."""
     if new_categories not in ("refuse", "as-missing"):
         raise ValueError(f"new_categories: expected 'refuse' or 'as-missing', got {shown(new_categories)}")
     if isinstance(data, Mapping) or hasattr(data, "columns"):
