@@ -53,7 +53,8 @@ struct PlainNode final : torch::autograd::Node {
 
 std::optional<at::Tensor> Plain(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                                 std::optional<double> /*scale*/, c10::string_view /*causal*/,
-                                const std::optional<at::Tensor>& /*attn_mask*/, bool /*same*/) {
+                                const std::optional<at::Tensor>& /*attn_mask*/, bool /*same*/,
+                                const std::optional<at::Tensor>& /*key_lengths*/) {
   if (!query.requires_grad()) return std::get<0>(Nothing(query, key, value));
   const auto node = c10::make_intrusive<PlainNode>(torch::autograd::collect_next_edges(query, key, value));
   for (const at::Tensor& operand : {query, key, value}) node->saved.emplace_back(operand, /*is_output=*/false);
@@ -72,7 +73,7 @@ TORCH_LIBRARY(heed_bench, m) {
   m.def("nothing(Tensor query, Tensor key, Tensor value) -> (Tensor, Tensor, Tensor)", &Nothing);
   m.def(
       "plain(Tensor query, Tensor key, Tensor value, float? scale=None, str causal='none', Tensor? attn_mask=None, "
-      "bool same=False) -> Tensor?");
+      "bool same=False, Tensor? key_lengths=None) -> Tensor?");
   m.def("differentiable(Tensor query, Tensor key, Tensor value) -> (Tensor, Tensor, Tensor)", &Differentiable);
 }
 

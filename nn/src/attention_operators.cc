@@ -85,7 +85,8 @@ at::Tensor OutputOf(const at::Tensor& query, const at::Tensor& key, const at::Te
 
 std::optional<at::Tensor> PlainOperator(c10::DispatchKeySet keys, const at::Tensor& query, const at::Tensor& key,
                                         const at::Tensor& value, std::optional<double> scale, c10::string_view causal,
-                                        const std::optional<at::Tensor>& mask, bool same) {
+                                        const std::optional<at::Tensor>& mask, bool same,
+                                        const std::optional<at::Tensor>& key_lengths) {
   const auto dense = [](const at::Tensor& operand) {
     return operand.device().is_cpu() && !operand.is_nested() && operand.layout() == at::kStrided && operand.dim() == 4;
   };
@@ -95,14 +96,15 @@ std::optional<at::Tensor> PlainOperator(c10::DispatchKeySet keys, const at::Tens
       return std::nullopt;
   }
   const bool plain = (keys.raw_repr() & ~kPlain.raw_repr()) == 0;
-  if (!mask) {
-    AttentionOptions options;
-    options.scale(scale).causal(ChoiceNamed<Causal>("causal", causal));
-    return plain ? OutputOf(query, key, value, options) : CallForward(query, key, value, options).output;
+  std::optional<AttentionOptions> options = mask ? OptionsOf(query, *mask) : AttentionOptions();
+  if (!options || (mask && causal != "none")) return std::nullopt;
+  options->scale(scale).causal(ChoiceNamed<Causal>("causal", causal));
+  if (key_lengths) {
+    if (!key_lengths->device().is_cpu() || key_lengths->scalar_type() != at::kLong) return std::nullopt;
+    options->key_lengths(*key_lengths);
   }
-  std::optional<AttentionOptions> options = OptionsOf(query, *mask);
-  if (causal != "none" || !options || !plain) return std::nullopt;
-  options->scale(scale);
+  if (!plain) return mask ? std::nullopt : std::optional(CallForward(query, key, value, *options).output);
+  if (!mask && !key_lengths) return OutputOf(query, key, value, *options);
   return attention(query, key, value, *options).output;
 }
 
@@ -215,12 +217,13 @@ TORCH_LIBRARY_FRAGMENT(heed, m) {
          ", bool exact=False) -> (Tensor output, Tensor lse, Tensor statistics, Tensor remainder, Tensor correction, Tensor "
          "largest_key)")
             .c_str());
-  // Its output without other options than causality or the mask of scaled_dot_product_attention: a step of decoding takes
-  // little longer than the making of a call of attention_forward. Of dense tensors on the CPU with four dimensions outside of
-  // autocast; else, and where `same` is asked of the first two dimensions and they differ, nothing.
+  // Its output with the commonest options, a mask being that of scaled_dot_product_attention: a step of decoding, and attention
+  // over short texts with lengths, take little longer than the making of a call of attention_forward. Of dense tensors on the
+  // CPU with four dimensions outside of autocast; else, and where `same` is asked of the first two dimensions and they differ,
+  // nothing.
   m.def(
       "attention_plain(Tensor query, Tensor key, Tensor value, float? scale=None, str causal='none', Tensor? attn_mask=None, "
-      "bool same=False) -> Tensor?");
+      "bool same=False, Tensor? key_lengths=None) -> Tensor?");
   // Raises what attention_forward would raise for options beside tensors of these shapes, whose elements it does not read.
   m.def(("attention_check" + forward + ") -> ()").c_str());
   // Gradients of tensors that are absent or not wanted are undefined. wanted: of each result, in order; none: all. An operator

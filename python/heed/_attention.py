@@ -49,7 +49,7 @@ _NOT_NONE: dict[str, Any] = {"dropout": 0.0, "batch_offset": 0, "empty_row": "ze
 DEFAULTS: dict[str, Any] = {**dict.fromkeys(Options.__annotations__), **_NOT_NONE}
 takes_options = takes(Options, **_NOT_NONE)
 # Those that the short way takes.
-_PLAIN = {"scale", "causal"}
+_PLAIN = {"scale", "causal", "key_lengths"}
 
 # What arguments of scaled_dot_product_attention are called here.
 _CALLED = {
@@ -178,7 +178,8 @@ def attention(
     if not more and packed is None and (not options or options.keys() <= _PLAIN):
         # A step of decoding, and the plainest training, take little longer than the making of a call with options.
         if options:
-            plain = attend_plainly(query, key, value, options.get("scale"), causal_name(options.get("causal"), None))
+            causal, lengths = causal_name(options.get("causal"), None), options.get("key_lengths")
+            plain = attend_plainly(query, key, value, options.get("scale"), causal, key_lengths=lengths)
         else:
             plain = attend_plainly(query, key, value)
         if plain is not None:

@@ -85,11 +85,12 @@ def attend_plainly(
     causal: str = "none",
     attn_mask: object = None,
     same: bool = False,
+    key_lengths: object = None,
 ) -> torch.Tensor | None:
     """The output of `attend` without other options than these, for dense tensors on the CPU with four dimensions, of no subclass,
     that nobody else looks at (a compiler, a transform, autocast); else None. attn_mask is that of scaled_dot_product_attention;
-    same: None too unless batch rows and heads are equally many. The operator asks most of that: a step of decoding has cold
-    caches, where every question asked from Python takes its time."""
+    same: None too unless batch rows and heads are equally many; key_lengths: None too for other integers than int64. The operator
+    asks most of that: a step of decoding has cold caches, where every question asked from Python takes its time."""
     seen = (
         is_compiling()
         or type(query) is not Tensor
@@ -97,10 +98,11 @@ def attend_plainly(
         or type(value) is not Tensor
         or not (scale is None or type(scale) is float)
         or not (attn_mask is None or type(attn_mask) is Tensor)
+        or not (key_lengths is None or type(key_lengths) is Tensor)
         or _are_functorch_transforms_active()
         or _is_tracing()
     )
-    return None if seen else _PLAIN(query, key, value, scale, causal, attn_mask, same)
+    return None if seen else _PLAIN(query, key, value, scale, causal, attn_mask, same, key_lengths)
 
 
 def attend(

@@ -202,11 +202,12 @@ CALLS = {
 }
 # attention_weights takes the packed lengths of the options that it shares with the others, and refuses them.
 # distributed_attention's `tensors` are any that ranks compare (test_distributed_faults.py).
-# attention_plain answers nothing for masks that its front end has to look at (test_sdpa.py).
+# attention_plain answers nothing for masks and lengths that its front end has to look at (test_sdpa.py, and below).
 WITHOUT_CALL = {
     ("attention_weights", "packed_queries"),
     ("attention_weights", "packed_keys"),
     ("attention_plain", "attn_mask"),
+    ("attention_plain", "key_lengths"),
     ("distributed_attention", "tensors"),
     *((operator, name) for operator in ("attention_tangent", "attention_backward_tangent") for name in WITHOUT_TANGENT),
 }
@@ -357,6 +358,7 @@ def front_end_calls():
     options = {name: call[name] for name in names}
     yield heed.attention, {**operands, **options}
     yield heed.attention, {**operands, "causal": True, "prefix_lengths": torch.tensor([2, 3])}
+    yield heed.attention, {**operands, "causal": True, "key_lengths": torch.tensor([2, 3])}
     dynamic = {"rope_type": "dynamic", "factor": 2.0, "original_max_position_embeddings": 2}
     places = {"query_positions": torch.arange(3), "key_positions": torch.arange(5)}
     for scheme in (heed.positions.Rotary(8), heed.positions.Rotary(8, scaling=dynamic)):
