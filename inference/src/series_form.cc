@@ -90,9 +90,9 @@ void Validate(const SeriesForm& form) {
   if (form.has_dates && !form.has_times) throw InvalidArgument("has_dates: expected false, as has_times is");
   if (form.Forecasts() && !form.each_step) throw InvalidArgument("each_step: a forecast has a target at each step");
   if (form.Classifies() == form.classes.empty()) throw InvalidArgument("classes: expected those of a classification alone");
-  for (auto name = form.classes.begin(); name != form.classes.end(); ++name) {
-    if (std::find(form.classes.begin(), name, *name) != name)
-      throw InvalidArgument("classes: " + QuotedName(*name) + " stands twice");
+  std::set<std::string_view> classes;
+  for (const std::string& name : form.classes) {
+    if (!classes.insert(name).second) throw InvalidArgument("classes: " + QuotedName(name) + " stands twice");
   }
   const auto require = [&](const char* name, const std::vector<double>& values, bool positive) {
     if (values.size() != form.features.size())

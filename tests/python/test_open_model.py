@@ -328,6 +328,15 @@ def test_sequences_of_any_length_are_answered_in_parts(network, walks, monkeypat
         assert torch.equal(one, other)
 
 
+def test_parts_are_found_in_one_walk(network, monkeypatch):
+    """Each holds what can be padded to its longest, and a long sequence is alone where it has to be."""
+    parts = heed.models._data._neighbours
+    lengths = [1] * 400_000  # looking back at each of them would take hours
+    assert parts(network.form, lengths, 2) == [slice(0, 400_000)]
+    monkeypatch.setattr("heed.models._data._MOST_PADDED", 12)
+    assert parts(network.form, [1, 2, 3, 9, 1, 1], 2) == [slice(0, 2), slice(2, 3), slice(3, 4), slice(4, 6)]
+
+
 def test_arrays_of_any_stride_are_read(network):
     data, times = numpy.random.default_rng(0).standard_normal((3, 9, 2)), numpy.arange(27.0).reshape(3, 9)
     turned = numpy.ascontiguousarray(data[::-1, :, ::-1])[::-1, :, ::-1]

@@ -150,29 +150,50 @@ def test_choices_have_the_engine_s_names(name, kind):
     assert told == typed | ({"none"} if name == "causal" else set())
 
 
+def short_cuts(queries):
+    """Options that take the short cut."""
+    by_row, by_query = torch.tensor([0, 4]), torch.arange(2 * queries).reshape(2, queries) % 8
+    lengths = [{"key_lengths": by_row}, {"key_lengths": by_query}, {"key_lengths": by_row, "causal": True, "scale": 0.3}]
+    return [{}, {"scale": 0.3}, {"causal": True}, *lengths]
+
+
 def test_the_short_cut_is_the_same_call():
     q, k, v = operands()
     calls = {"whole": (q, k, v), "step": (q[:, :, -1:], k, v), "steps inside heads": (q.transpose(1, 2).contiguous().transpose(1, 2), k, v)}
     for name, given in calls.items():
-        for options in ({}, {"scale": 0.3}, {"causal": True}):
+        for options in short_cuts(given[0].shape[2]):
             usual = heed.attention(*given, return_lse=True, **options).output
             plain = heed.attention(*given, **options)
             assert torch.equal(plain, usual) and plain.stride() == usual.stride(), (name, options)
-    wanted = [t.clone().requires_grad_() for t in calls["step"]]
-    heed.attention(*wanted).square().sum().backward()
-    expected = [t.clone().requires_grad_() for t in calls["step"]]
-    heed.attention(*expected, return_lse=True).output.square().sum().backward()
-    assert all(torch.equal(a.grad, b.grad) for a, b in zip(wanted, expected))
+    for options in short_cuts(1):
+        wanted, expected = ([t.clone().requires_grad_() for t in calls["step"]] for _ in range(2))
+        heed.attention(*wanted, **options).square().sum().backward()
+        heed.attention(*expected, return_lse=True, **options).output.square().sum().backward()
+        assert all(torch.equal(a.grad, b.grad) for a, b in zip(wanted, expected)), options
     with torch.no_grad():
         assert not heed.attention(*wanted).requires_grad
 
 
 def test_a_tangent_does_not_vanish_on_the_short_cut():
     q, k, v = (t[:, :, -1:] for t in operands())
-    with torch.autograd.forward_ad.dual_level(), torch.no_grad():
-        dual = torch.autograd.forward_ad.make_dual(q, torch.ones_like(q))
-        tangent = torch.autograd.forward_ad.unpack_dual(heed.attention(dual, k, v)).tangent
-    assert torch.equal(tangent, torch.func.jvp(lambda x: heed.attention(x, k, v), (q,), (torch.ones_like(q),))[1])
+    for options in ({}, {"key_lengths": torch.tensor([0, 1])}):
+        with torch.autograd.forward_ad.dual_level(), torch.no_grad():
+            dual = torch.autograd.forward_ad.make_dual(q, torch.ones_like(q))
+            tangent = torch.autograd.forward_ad.unpack_dual(heed.attention(dual, k, v, **options)).tangent
+        assert torch.equal(tangent, torch.func.jvp(lambda x: heed.attention(x, k, v, **options), (q,), (torch.ones_like(q),))[1])
+
+
+def test_lengths_of_every_integer_type_are_the_same_call():
+    q, k, v = operands()
+    expected = heed.attention(q, k, v, key_lengths=torch.tensor([3, 7]))
+    for dtype in (torch.int32, torch.int8, torch.uint8, torch.uint16, torch.uint64):
+        assert torch.equal(heed.attention(q, k, v, key_lengths=torch.tensor([3, 7]).to(dtype)), expected), dtype
+    assert torch.equal(heed.attention(q, k, v, key_lengths=[3, 7]), expected)
+    for wrong in ([3, 8], [-1, 7], [3], [[[3]]]):
+        with pytest.raises(ValueError, match="key_lengths"):
+            heed.attention(q, k, v, key_lengths=torch.tensor(wrong))
+    with pytest.raises(ValueError, match="key_lengths: expected integers"):
+        heed.attention(q, k, v, key_lengths=torch.tensor([3.0, 7.0]))
 
 
 def test_numbers_that_require_a_gradient_are_refused():

@@ -241,13 +241,13 @@ class _Table:
 def _neighbours(form: Form, lengths: list[int], columns: int) -> list[slice]:
     """Sequences that are padded to one length, as many as go into _MOST_PADDED numbers. Those of a forecast stay together: a calendar
     learns from all sequences of a call."""
-    parts, first = [], 0
-    for end in range(1, len(lengths) + 1):
-        if end < len(lengths) and (form.forecasts or (end + 1 - first) * max(lengths[first : end + 1]) * columns <= _MOST_PADDED):
-            continue
-        parts.append(slice(first, end))
-        first = end
-    return parts
+    parts, first, longest = [], 0, 0
+    for place, length in enumerate(lengths):
+        longest = max(longest, length)
+        if place > first and not form.forecasts and (place + 1 - first) * longest * columns > _MOST_PADDED:
+            parts.append(slice(first, place))
+            first, longest = place, length
+    return [*parts, slice(first, len(lengths))]
 
 
 def _of_table(form: Form, config: str, data: Any, new_categories: str) -> list[Sequences]:
